@@ -1,0 +1,1 @@
+"""Millrace against its peers: see README.md in this folder."""

@@ -1,0 +1,235 @@
+"""Measures loaders against each other: same data first, then times, the sides taking turns within one run.
+
+    python -m benchmarks.harness [--images DIR] [--out FILE.jsonl] [--scenario ...] [--loader ...] [--workers 2 1]
+
+Every side is a process of its own (side.py) on as many CPUs as it has workers; only one of them works at any moment. Epoch 0
+warms up and is checked; then each round gives every side one epoch, in alternating direction. Each repeat is one line of JSON.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import checks, loaders, probes
+from benchmarks.loaders import Job
+from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios.imagenet import list_samples
+from examples.make_photos import make_photos
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCES = ("torch_tv2", "torch_pil")  # the first of these that takes part says what is right
+QUIET_SHARE = 0.08  # a round in which others took more of our CPUs than this is repeated
+
+
+class SideFailed(RuntimeError):
+    """A side ended instead of answering; its own words are on stderr."""
+
+
+class SideProcess:
+    """A side.py process. Use as a context manager: leaving it ends the process and all its children."""
+
+    def __init__(self, name: str | None, job: Job, cpus: list[int]) -> None:
+        environment = None if name is None else loaders.load(name).ENVIRONMENT
+        python = sys.executable if environment is None else python_of(environment)
+        quiet = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3",
+                 "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        self.name = name or "import torch"
+        self.process = subprocess.Popen([python, "-m", "benchmarks.side"], cwd=ROOT, env={**os.environ, **quiet, "PYTHONPATH": paths},
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
+        self._send({"loader": name, "scenario": job.scenario.name, "root": os.path.abspath(job.root), "workers": job.workers,
+                    "epoch_images": job.epoch_images, "persistent": job.persistent, "cpus": cpus})
+
+    def _send(self, value) -> None:
+        try:
+            self.process.stdin.write(json.dumps(value) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise SideFailed(f"{self.name}: its process ended ({self.process.wait()})") from None
+
+    def answer(self) -> dict:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SideFailed(f"{self.name}: its process ended ({self.process.wait()})")
+        return json.loads(line)
+
+    def ask(self, command: str, *arguments) -> dict:
+        self._send([command, *arguments])
+        return self.answer()
+
+    def __enter__(self) -> SideProcess:
+        return self
+
+    def __exit__(self, *_) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.communicate()
+
+
+def python_of(environment: str) -> str:
+    python = ROOT / "benchmarks" / "envs" / environment / "bin" / "python"
+    if not python.exists():
+        raise SideFailed(f"benchmarks/envs/{environment} does not exist: benchmarks/make_env.sh {environment} makes it")
+    return str(python)
+
+
+def choose_cpus(count: int) -> list[int]:
+    """The last `count` CPUs that we may use: the first ones serve the most interrupts."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if count > len(allowed):
+        raise ValueError(f"{count} workers on as many CPUs: only {len(allowed)} are allowed here")
+    return allowed[-count:]
+
+
+def revision() -> str:
+    """The commit that is measured, with a "+" when files differ from it."""
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+    commit = git("rev-parse", "--short=12", "HEAD")
+    return (commit + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))) if commit else "unknown"
+
+
+@dataclass
+class Plan:
+    """How much is measured. first_batches and memory_epochs may be 0."""
+
+    rounds: int = 7
+    first_batches: int = 7
+    memory_epochs: int = 2
+    images_per_worker: int = 1000
+
+
+def measure(scenario: str, names: list[str], workers: int, root: str, plan: Plan,
+            say: Callable[[str], None] = lambda _: None) -> Iterator[dict]:
+    """Yields the records of one scenario; a side that cannot start or is not right is left out, with a record saying so.
+
+    Raises checks.NotTheSame when millrace or the reference is the one that is not right.
+    """
+    cpus = choose_cpus(workers)
+    job = Job(SCENARIOS[scenario], root, workers, plan.images_per_worker * workers)
+    samples = list_samples(root)
+    common = {"scenario": scenario, "workers": workers, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"),
+              "revision": revision(), "machine": probes.machine(),
+              "data": {"files": len(samples), "mean_bytes": round(sum(os.path.getsize(p) for p, _ in samples) / len(samples))}}
+    names = sorted(names, key=lambda n: REFERENCES.index(n) if n in REFERENCES else len(REFERENCES))  # the reference goes first
+
+    with ExitStack() as stack:
+        sides: dict[str, SideProcess] = {}
+        reference = None
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        for name in names:
+            say(f"{name}: starting and checking")
+            pixels = os.path.join(folder, f"{name}.npy")
+            try:
+                side = stack.enter_context(SideProcess(name, job, cpus))
+                side.answer()
+                seen = side.ask("check", pixels)
+                checks.check_epoch(job, seen)
+                reference = reference or (seen, np.load(pixels))
+                checks.check_statistics(reference[0], seen)
+                distance = {} if job.scenario.train else checks.check_pixels(reference[1], np.load(pixels), loaders.load(name).TOLERANCE)
+            except (SideFailed, checks.NotTheSame) as error:
+                if isinstance(error, checks.NotTheSame) and name in ("millrace", *REFERENCES):
+                    raise checks.NotTheSame(f"{name}: {error}") from None
+                say(f"{name}: left out: {error}")
+                yield {**common, "loader": name, "kind": "left out", "reason": str(error)}
+                continue
+            sides[name] = side
+            common_versions = {"loader": name, "versions": seen["versions"]}
+            yield {**common, **common_versions, "kind": "check", "mean": seen["mean"], "std": seen["std"], **distance}
+            side.facts = {**common, **common_versions}
+        yield from timed_rounds(sides, job, plan, say)
+
+    once = Job(job.scenario, root, workers, job.epoch_images, persistent=False)
+    if plan.first_batches:
+        with ExitStack() as stack:
+            fresh = {name: stack.enter_context(SideProcess(name, once, cpus)) for name in sides}
+            for side in fresh.values():
+                side.answer()
+            for repeat in range(plan.first_batches + 1):  # the first one warms up
+                for name, side in fresh.items():
+                    say(f"{name}: first batch {repeat}")
+                    yield {**sides[name].facts, "kind": "first", "repeat": repeat, "warmup": repeat == 0, **side.ask("first")}
+    if plan.memory_epochs:
+        for name in sides:
+            say(f"{name}: memory")
+            yield {**sides[name].facts, "kind": "memory", **peak_memory(name, once, cpus, plan.memory_epochs)}
+
+
+def timed_rounds(sides: dict[str, SideProcess], job: Job, plan: Plan, say: Callable[[str], None]) -> Iterator[dict]:
+    """At least plan.rounds quiet rounds, at most twice as many in all; every epoch of every round is a record."""
+    quiet = repeat = 0
+    while quiet < plan.rounds and repeat < 2 * plan.rounds:
+        records = []
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            say(f"{name}: round {repeat}")
+            times = sides[name].ask("epoch")
+            if job.scenario.train == times.pop("in_order"):
+                wrong = "the order of the files" if job.scenario.train else "another order than the files"
+                raise checks.NotTheSame(f"{name}: an epoch of {job.scenario.name} came in {wrong}")
+            records.append({**sides[name].facts, "kind": "epoch", "repeat": repeat, **times,
+                            "images_per_s": times["images"] / times["seconds"],
+                            "cpu_s_per_1000": times["cpu_seconds"] * 1000 / times["images"]})
+        calm = max((r["others_share"] for r in records), default=0.0) <= QUIET_SHARE
+        for record in records:
+            yield {**record, "quiet": calm}
+        quiet += calm
+        repeat += 1
+
+
+def peak_memory(name: str, job: Job, cpus: list[int], epochs: int) -> dict:
+    """Peak of a side alone on the machine, and what a process that only imported torch takes at the same time of day."""
+    with SideProcess(None, job, cpus) as baseline:
+        baseline.answer()
+        baseline_bytes = probes.tree_pss_bytes(baseline.process.pid)
+    with SideProcess(name, job, cpus) as side, probes.PeakMemory(side.process.pid) as peak:
+        side.answer()
+        for _ in range(epochs):
+            side.ask("epoch")
+    return {"peak_pss_bytes": peak.bytes, "import_torch_pss_bytes": baseline_bytes}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", help="class folder of JPEGs (default: the demo's photos, made if need be)")
+    parser.add_argument("--out", default="benchmarks/results/local.jsonl", help="results are appended to this file")
+    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--loader", nargs="+", default=list(loaders.NAMES), help="default: all of " + " ".join(loaders.NAMES))
+    parser.add_argument("--workers", nargs="+", type=int, default=[2, 1])
+    for field, value in asdict(Plan()).items():
+        parser.add_argument("--" + field.replace("_", "-"), type=int, default=value)
+    arguments = parser.parse_args()
+    plan = Plan(**{field: getattr(arguments, field) for field in asdict(Plan())})
+    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+    images = arguments.images or str(make_photos(ROOT / "demo_data" / "photos", 3000))
+    for scenario in arguments.scenario:
+        for workers in arguments.workers:
+            def say(text: str) -> None:
+                print(f"{scenario} x{workers}  {text}", file=sys.stderr, flush=True)
+
+            # closing: an interrupt ends the sides at once, wherever it strikes
+            with open(arguments.out, "a") as out, closing(measure(scenario, arguments.loader, workers, images, plan, say)) as records:
+                for record in records:
+                    print(json.dumps(record), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,5 @@
+// Everything that millrace offers to C++ programs.
+#pragma once
+
+#include "millrace/error.h"           // IWYU pragma: export
+#include "millrace/transform_spec.h"  // IWYU pragma: export

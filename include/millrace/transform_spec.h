@@ -1,0 +1,51 @@
+// TransformSpec: the transforms that millrace runs natively, as plain structs with torchvision's names and meaning.
+//
+// These describe; they do nothing. ImagePipeline (image_pipeline.h) checks a chain of them and runs it. Sizes are in pixels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace millrace {
+
+enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
+
+struct RandomResizedCrop {
+  int32_t height = 0, width = 0;
+  double scale_min = 0.08, scale_max = 1.0, ratio_min = 3.0 / 4.0, ratio_max = 4.0 / 3.0;
+  Interpolation interpolation = Interpolation::bilinear;
+};
+struct Resize {
+  int32_t height = 0, width = 0;  // width == 0: `height` is the length of the shorter side
+  int32_t max_size = 0;           // 0: none; else the longer side's limit (shorter-side form only)
+  Interpolation interpolation = Interpolation::bilinear;
+};
+struct CenterCrop { int32_t height = 0, width = 0; };  // pads with 0 when the picture is smaller, as torchvision
+enum class PaddingMode : uint8_t { constant, edge, reflect, symmetric };
+struct RandomCrop {
+  int32_t height = 0, width = 0;
+  std::array<int32_t, 4> padding{};  // left, top, right, bottom
+  bool pad_if_needed = false;
+  std::array<uint8_t, 3> fill{};
+  PaddingMode padding_mode = PaddingMode::constant;
+};
+struct HorizontalFlip { double p = 0.5; };
+struct VerticalFlip { double p = 0.5; };
+struct ExifTranspose {};  // our option `ImageFolder(..., exif=True)`: turns the picture upright first; only at the front of a chain
+
+// The end of a chain: HWC bytes to a CHW tensor.
+enum class OutputType : uint8_t { u8, f16, bf16, f32, f64 };
+struct ToTensor {
+  OutputType type = OutputType::f32;  // u8: values 0..255, unscaled
+  // Float types. False, as ToTensor and ConvertImageDtype: x / 255 in f32, then cast. True, as v2.ToDtype(scale=True): x * (1 / 255)
+  // in f32 (f64: in f64), then cast; the two differ in the last bit.
+  bool multiply = false;
+};
+struct Normalize { std::vector<double> mean, std; };     // one or three values each; needs a float tensor before it
+
+using TransformSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose,
+                                   ToTensor, Normalize>;
+
+}  // namespace millrace

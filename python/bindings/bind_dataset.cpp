@@ -1,0 +1,129 @@
+// ImageDataset: what the engine reads, and single rows of it without the engine.
+#include <cstring>
+#include <mutex>
+
+#include "bindings.h"
+#include "loader/worker.h"
+#include "millrace/error.h"
+
+namespace millrace::python {
+namespace {
+
+// Decodes by a Python callable, under the GIL.
+class PythonFallback final : public FallbackDecoder {
+ public:
+  explicit PythonFallback(py::object function) : function_(std::move(function)) {}
+  ~PythonFallback() override {
+    if (!Py_IsInitialized()) {
+      function_.release();  // the interpreter took its objects with it
+      return;
+    }
+    py::gil_scoped_acquire gil;
+    function_ = py::object();
+  }
+
+  void decode(std::span<const uint8_t> bytes, const std::string& path, PixelBuffer& out, int* orientation) const override {
+    py::gil_scoped_acquire gil;
+    try {
+      const py::tuple result = function_(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()), to_path(path));
+      const auto pixels = result[0].cast<py::array_t<uint8_t, py::array::c_style | py::array::forcecast>>();
+      if (pixels.ndim() != 3 || pixels.shape(2) != 3 || pixels.shape(0) == 0 || pixels.shape(1) == 0)
+        throw Error(ErrorKind::corrupt_data, "decoding " + path + " gave no picture of shape (height, width, 3)", path);
+      *orientation = result[1].cast<int>();
+      const ImageView view = out.resize(static_cast<int32_t>(pixels.shape(1)), static_cast<int32_t>(pixels.shape(0)));
+      const uint8_t* from = pixels.data();
+      for (int32_t y = 0; y < view.height; ++y)
+        for (int32_t x = 0; x < view.width; ++x, from += 3) std::memcpy(view.row(y) + x * kPixelBytes, from, 3);
+    } catch (py::error_already_set& error) {
+      // Keep words, not Python objects: the error crosses to the consumer's thread and may outlive this interpreter state.
+      const std::string text = py::str(error.value());
+      throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text, path);
+    }
+  }
+
+ private:
+  py::object function_;
+};
+
+}  // namespace
+
+struct Dataset {
+  std::shared_ptr<const ImageDataset> native;
+
+  // Workers with warm buffers. try_lock, never lock: a fork may have copied the mutex while another thread held it.
+  std::mutex idle_mutex;
+  std::vector<std::unique_ptr<Worker>> idle;
+
+  std::unique_ptr<Worker> take_worker() {
+    const std::unique_lock lock(idle_mutex, std::try_to_lock);
+    if (!lock || idle.empty()) return std::make_unique<Worker>(native, nullptr);
+    auto worker = std::move(idle.back());
+    idle.pop_back();
+    return worker;
+  }
+  void put_worker(std::unique_ptr<Worker> worker) {
+    const std::unique_lock lock(idle_mutex, std::try_to_lock);
+    if (lock && idle.size() < 4) idle.push_back(std::move(worker));
+  }
+
+  SampleKey key(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) const {
+    const auto n = static_cast<int64_t>(native->paths->size());
+    if (index < -n || index >= n) throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) + " samples");
+    return make_key(seed, epoch, index < 0 ? index + n : index, occurrence);
+  }
+
+  py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
+    const SampleKey sample = key(index, seed, epoch, occurrence);
+    auto worker = take_worker();
+    OutputShape shape;
+    {
+      py::gil_scoped_release release;
+      shape = worker->prepare(sample);
+    }
+    void* data = nullptr;
+    py::object tensor = new_row_tensor(shape, native->pipeline->output_type(), &data);
+    {
+      py::gil_scoped_release release;
+      worker->finish(data);
+    }
+    put_worker(std::move(worker));
+    return tensor;
+  }
+
+  py::list draw(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
+    const SampleKey sample = key(index, seed, epoch, occurrence);
+    auto worker = take_worker();
+    {
+      py::gil_scoped_release release;
+      worker->prepare(sample);
+    }
+    py::list result = to_dicts(worker->params());
+    put_worker(std::move(worker));
+    return result;
+  }
+};
+
+std::shared_ptr<const ImageDataset> native_dataset(const py::handle& dataset) { return dataset.cast<Dataset&>().native; }
+
+void bind_dataset(py::module_& m) {
+  using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+  py::class_<Dataset>(m, "ImageDataset")
+      .def(py::init([](const std::shared_ptr<PathTable>& paths, const Labels& labels, const Pipeline& pipeline, const py::object& fallback) {
+             if (static_cast<size_t>(labels.size()) != paths->size())
+               throw py::value_error("there are " + std::to_string(paths->size()) + " paths but " + std::to_string(labels.size()) + " labels");
+             auto native = std::make_shared<ImageDataset>();
+             native->paths = paths;
+             native->labels.assign(labels.data(), labels.data() + labels.size());
+             native->pipeline = pipeline.native;
+             if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
+             auto dataset = std::make_unique<Dataset>();
+             dataset->native = std::move(native);
+             return dataset;
+           }),
+           py::arg("paths"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none())
+      .def("__len__", [](const Dataset& d) { return d.native->paths->size(); })
+      .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"), py::arg("occurrence") = 0)
+      .def("draw", &Dataset::draw, py::arg("index"), py::arg("seed"), py::arg("epoch"), py::arg("occurrence") = 0);
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,139 @@
+// Loader: the engine's consumer side. Waiting happens without the GIL, in slices, so that Ctrl-C is seen.
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+#include "bindings.h"
+#include "loader/data_loader.h"
+#include "torch_bridge/tensor.h"
+
+namespace millrace::python {
+namespace {
+
+constexpr int kSignalSliceMs = 50;  // how long Ctrl-C may go unseen
+
+ErrorPolicy error_policy(const std::string& name) {
+  if (name == "raise") return ErrorPolicy::raise;
+  if (name == "skip") return ErrorPolicy::skip;
+  if (name == "replace") return ErrorPolicy::replace;
+  throw py::value_error("on_error='" + name + "' is unknown; use 'raise', 'skip' or 'replace'");
+}
+
+struct Loader {
+  std::unique_ptr<DataLoader> native;
+
+  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last)
+      : native(DataLoader::create(native_dataset(dataset), {threads, slots, error_policy(on_error), drop_last})) {}
+  ~Loader() {
+    // Joining waits for workers, and a worker may be waiting for the GIL inside a fallback decode.
+    py::gil_scoped_release release;
+    native.reset();
+  }
+
+  void start_epoch(const py::int_& seed, uint64_t epoch) {
+    const uint64_t bits = make_key(seed, epoch, 0, 0).seed;
+    py::gil_scoped_release release;
+    native->start_epoch(bits, epoch);
+  }
+
+  void submit(const py::object& indices) {
+    auto list = make_indices(indices);
+    py::gil_scoped_release release;
+    native->submit(std::move(list));
+  }
+
+  py::object next(double timeout) {
+    const int64_t deadline = timeout > 0 ? now_ns() + static_cast<int64_t>(timeout * 1e9) : 0;
+    Batch batch;
+    for (;;) {
+      int slice = kSignalSliceMs;
+      if (deadline) slice = static_cast<int>(std::clamp<int64_t>((deadline - now_ns()) / 1'000'000, 0, kSignalSliceMs));
+      DataLoader::Status status;
+      {
+        py::gil_scoped_release release;
+        status = native->next(batch, slice);
+      }
+      if (status == DataLoader::Status::end) return py::none();
+      if (status == DataLoader::Status::ready) break;
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (deadline && now_ns() >= deadline) {
+        PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
+        throw py::error_already_set();
+      }
+    }
+    const OutputShape& shape = batch.shape;
+    auto images = py::reinterpret_steal<py::object>(
+        tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
+    void* data = nullptr;
+    auto labels = py::reinterpret_steal<py::object>(new_tensor({batch.rows}, DType::i64, &data));
+    std::memcpy(data, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
+    return py::make_tuple(std::move(images), std::move(labels));
+  }
+
+  void close() {
+    py::gil_scoped_release release;
+    native->close();
+  }
+
+  py::dict stats() const {
+    const LoaderStats s = native->stats();
+    py::dict seconds;
+    seconds["read"] = s.read_seconds;
+    seconds["decode"] = s.decode_seconds;
+    seconds["transform"] = s.transform_seconds;
+    seconds["collate"] = s.collate_seconds;
+    py::list errors;
+    for (const SampleError& error : s.errors) {
+      py::dict d;
+      d["index"] = error.index;
+      d["path"] = to_path(error.path);
+      d["offset"] = error.offset;
+      d["reason"] = to_path(error.reason);
+      errors.append(d);
+    }
+    py::dict result;
+    result["samples"] = s.samples;
+    result["batches"] = s.batches;
+    result["bytes"] = s.bytes;
+    result["seconds"] = seconds;
+    result["wait_seconds"] = s.wait_seconds;
+    result["slots"] = s.slots;
+    result["overflow_slots"] = s.overflow_slots;
+    result["errors"] = errors;
+    return result;
+  }
+};
+
+}  // namespace
+
+std::vector<int64_t> make_indices(const py::object& indices) {
+  if (py::isinstance<py::array>(indices)) {
+    const auto array = py::cast<py::array_t<int64_t, py::array::c_style>>(indices);
+    return {array.data(), array.data() + array.size()};
+  }
+  const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(indices.ptr(), "indices must be a sequence of ints"));
+  if (!items) throw py::error_already_set();
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
+  std::vector<int64_t> result(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+    if (!number) throw py::error_already_set();
+    result[static_cast<size_t>(i)] = PyLong_AsLongLong(number.ptr());
+    if (PyErr_Occurred()) throw py::error_already_set();
+  }
+  return result;
+}
+
+void bind_loader(py::module_& m) {
+  py::class_<Loader>(m, "Loader")
+      .def(py::init<py::object, int, int, const std::string&, bool>(), py::arg("dataset"), py::arg("threads"), py::arg("slots") = 3,
+           py::arg("on_error") = "raise", py::arg("drop_last") = false)
+      .def("start_epoch", &Loader::start_epoch, py::arg("seed"), py::arg("epoch"))
+      .def("submit", &Loader::submit, py::arg("indices"))
+      .def("end_epoch", [](Loader& l) { l.native->end_epoch(); })
+      .def("next", &Loader::next, py::arg("timeout") = 0.0)
+      .def("close", &Loader::close)
+      .def("stats", &Loader::stats);
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,167 @@
+// ImagePipeline: chains of dicts to TransformSpecs, decisions back to dicts.
+#include <cstring>
+
+#include "bindings.h"
+#include "millrace/error.h"
+#include "torch_bridge/tensor.h"
+
+namespace millrace::python {
+namespace {
+
+template <class T>
+T field(const py::dict& op, const char* name) {
+  if (!op.contains(name)) throw py::value_error("transform " + py::repr(op).cast<std::string>() + " lacks the field '" + name + "'");
+  return op[name].cast<T>();
+}
+
+template <class Enum, size_t N>
+Enum choice(const py::dict& op, const char* name, const std::pair<const char*, Enum> (&names)[N]) {
+  const auto value = field<std::string>(op, name);
+  for (const auto& [text, result] : names)
+    if (value == text) return result;
+  throw py::value_error(std::string(name) + "='" + value + "' is not known to the native pipeline");
+}
+
+Interpolation interpolation(const py::dict& op) {
+  return choice<Interpolation>(op, "interpolation",
+                               {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
+}
+
+TransformSpec make_spec(const py::dict& op) {
+  const auto name = field<std::string>(op, "op");
+  if (name == "random_resized_crop") {
+    const auto [scale_min, scale_max] = field<std::pair<double, double>>(op, "scale");
+    const auto [ratio_min, ratio_max] = field<std::pair<double, double>>(op, "ratio");
+    return RandomResizedCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width"), scale_min, scale_max, ratio_min, ratio_max,
+                             interpolation(op)};
+  }
+  if (name == "resize")
+    return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"), interpolation(op)};
+  if (name == "center_crop") return CenterCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width")};
+  if (name == "random_crop")
+    return RandomCrop{field<int32_t>(op, "height"),
+                      field<int32_t>(op, "width"),
+                      field<std::array<int32_t, 4>>(op, "padding"),
+                      field<bool>(op, "pad_if_needed"),
+                      field<std::array<uint8_t, 3>>(op, "fill"),
+                      choice<PaddingMode>(op, "padding_mode",
+                                          {{"constant", PaddingMode::constant},
+                                           {"edge", PaddingMode::edge},
+                                           {"reflect", PaddingMode::reflect},
+                                           {"symmetric", PaddingMode::symmetric}})};
+  if (name == "horizontal_flip") return HorizontalFlip{field<double>(op, "p")};
+  if (name == "vertical_flip") return VerticalFlip{field<double>(op, "p")};
+  if (name == "exif_transpose") return ExifTranspose{};
+  if (name == "to_tensor")
+    return ToTensor{choice<OutputType>(op, "dtype",
+                                       {{"uint8", OutputType::u8},
+                                        {"float16", OutputType::f16},
+                                        {"bfloat16", OutputType::bf16},
+                                        {"float32", OutputType::f32},
+                                        {"float64", OutputType::f64}})};
+  if (name == "normalize") return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
+  throw py::value_error("transform '" + name + "' is not known to the native pipeline");
+}
+
+py::dict box_dict(const char* op, const Rect& box) {
+  py::dict d;
+  d["op"] = op;
+  d["top"] = box.top;
+  d["left"] = box.left;
+  d["height"] = box.height;
+  d["width"] = box.width;
+  return d;
+}
+
+py::dict flip_dict(const char* op, bool applied) {
+  py::dict d;
+  d["op"] = op;
+  d["flip"] = applied;
+  return d;
+}
+
+// Runs the chain on pixels the caller has: H x W x 3 or 4 bytes, of which the plan's region is copied once.
+py::object apply(const Pipeline& pipeline, const py::array_t<uint8_t, py::array::c_style | py::array::forcecast>& pixels,
+                 const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
+  if (pixels.ndim() != 3 || (pixels.shape(2) != 3 && pixels.shape(2) != 4) || pixels.shape(0) == 0 || pixels.shape(1) == 0)
+    throw py::value_error("pixels must be a non-empty array of shape (height, width, 3 or 4) and dtype uint8");
+  const auto height = static_cast<int32_t>(pixels.shape(0)), width = static_cast<int32_t>(pixels.shape(1));
+  const auto channels = pixels.shape(2);
+  const ImagePipeline& native = *pipeline.native;
+  const SampleParams params = native.draw(width, height, 1, make_key(seed, epoch, index, occurrence));
+  const auto scratch = ImagePipeline::make_scratch();
+  const ImagePipeline::Need need = native.plan(width, height, params, *scratch);
+  PixelBuffer buffer;
+  const ImageView region = buffer.resize(need.region.width, need.region.height);
+  void* out = nullptr;
+  py::object tensor = new_row_tensor(need.shape, native.output_type(), &out);
+  const uint8_t* source = pixels.data();
+  py::gil_scoped_release release;
+  for (int32_t y = 0; y < region.height; ++y) {
+    const uint8_t* from = source + (int64_t{need.region.top + y} * width + need.region.left) * channels;
+    uint8_t* to = region.row(y);
+    for (int32_t x = 0; x < region.width; ++x, from += channels, to += kPixelBytes) std::memcpy(to, from, 3);
+  }
+  native.apply(region, *scratch, out);
+  return tensor;
+}
+
+}  // namespace
+
+Pipeline::Pipeline(py::list list) : chain(std::move(list)) {
+  std::vector<TransformSpec> specs;
+  for (const py::handle op : chain) specs.push_back(make_spec(op.cast<py::dict>()));
+  native = ImagePipeline::create(std::move(specs));
+}
+
+py::list to_dicts(const SampleParams& params) {
+  py::list result;
+  for (const OpParams& op : params.ops) {
+    switch (op.kind) {
+      case OpParams::Kind::resized_crop: result.append(box_dict("random_resized_crop", op.box)); break;
+      case OpParams::Kind::crop: result.append(box_dict("random_crop", op.box)); break;
+      case OpParams::Kind::flip_horizontal: result.append(flip_dict("horizontal_flip", op.applied)); break;
+      case OpParams::Kind::flip_vertical: result.append(flip_dict("vertical_flip", op.applied)); break;
+      case OpParams::Kind::orientation: {
+        py::dict d;
+        d["op"] = "exif_transpose";
+        d["orientation"] = op.orientation;
+        result.append(d);
+        break;
+      }
+    }
+  }
+  return result;
+}
+
+py::object new_row_tensor(const OutputShape& shape, DType type, void** data) {
+  return py::reinterpret_steal<py::object>(new_tensor({shape.channels, shape.height, shape.width}, type, data));
+}
+
+SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
+  const uint64_t bits = PyLong_AsUnsignedLongLongMask(seed.ptr());
+  if (PyErr_Occurred()) throw py::error_already_set();
+  return {bits, epoch, index, occurrence};
+}
+
+void bind_pipeline(py::module_& m) {
+  py::class_<Pipeline>(m, "ImagePipeline")
+      .def(py::init<py::list>(), py::arg("chain"))
+      .def_property_readonly("output_dtype", [](const Pipeline& p) { return dtype_name(p.native->output_type()); })
+      .def_property_readonly("fixed_shape",
+                             [](const Pipeline& p) -> py::object {
+                               const auto shape = p.native->fixed_shape();
+                               if (!shape) return py::none();
+                               return py::make_tuple(shape->channels, shape->height, shape->width);
+                             })
+      .def("draw",
+           [](const Pipeline& p, int32_t width, int32_t height, const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
+             return to_dicts(p.native->draw(width, height, 1, make_key(seed, epoch, index, occurrence)));
+           },
+           py::arg("width"), py::arg("height"), py::arg("seed"), py::arg("epoch"), py::arg("index"), py::arg("occurrence") = 0)
+      .def("apply", &apply, py::arg("pixels"), py::arg("seed"), py::arg("epoch"), py::arg("index"), py::arg("occurrence") = 0)
+      .def(py::pickle([](const Pipeline& p) { return py::make_tuple(p.chain); },
+                      [](const py::tuple& state) { return Pipeline(state[0].cast<py::list>()); }));
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,53 @@
+// What the binding files share: one bind_<x>() each, and the few conversions that several need.
+//
+// Bindings translate, nothing more: arguments in, results out, the GIL released around native work. Rules and defaults live in
+// python/millrace.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/sample_key.h"
+#include "loader/image_dataset.h"
+#include "transforms/image_pipeline.h"
+
+namespace millrace::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& m);
+void bind_sources(py::module_& m);
+void bind_pipeline(py::module_& m);
+void bind_dataset(py::module_& m);
+void bind_loader(py::module_& m);
+void bind_machine(py::module_& m);
+
+// File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
+std::string from_path(py::handle path);
+py::str to_path(std::string_view path);
+
+// Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.
+SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
+std::vector<int64_t> make_indices(const py::object& indices);
+
+// ImagePipeline together with the list it was made from, which is what a pickle keeps.
+struct Pipeline {
+  explicit Pipeline(py::list chain);
+  py::list chain;
+  std::shared_ptr<const ImagePipeline> native;
+};
+py::list to_dicts(const SampleParams& params);
+py::object new_row_tensor(const OutputShape& shape, DType type, void** data);
+
+// The loader and ds.at() share one native dataset.
+struct Dataset;
+std::shared_ptr<const ImageDataset> native_dataset(const py::handle& dataset);
+
+}  // namespace millrace::python

@@ -1,0 +1,16 @@
+// millrace._core: the native half of millrace. Its functions are documented in python/millrace/_core.pyi.
+#include "bindings.h"
+
+PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
+  namespace py = pybind11;
+  using namespace millrace::python;
+  py::module_::import("torch");  // loads the libraries this module was linked against
+  m.attr("__version__") = MILLRACE_VERSION;
+  m.attr("built_for_torch") = MILLRACE_TORCH_VERSION;
+  bind_errors(m);
+  bind_sources(m);
+  bind_pipeline(m);
+  bind_dataset(m);
+  bind_loader(m);
+  bind_machine(m);
+}

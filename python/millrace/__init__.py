@@ -1,0 +1,26 @@
+"""millrace: torch's DataLoader with a native engine under it.
+
+>>> from millrace import DataLoader            # instead of torch.utils.data
+"""
+
+from torch.utils.data import default_collate, default_convert, get_worker_info
+
+from . import datasets, transforms
+from ._core import cpu_budget, empty_cache
+from .dataloader import DataLoader
+from .errors import CorruptDataError, UnavailableError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CorruptDataError",
+    "DataLoader",
+    "UnavailableError",
+    "cpu_budget",
+    "datasets",
+    "default_collate",
+    "default_convert",
+    "empty_cache",
+    "get_worker_info",
+    "transforms",
+]

@@ -1,0 +1,160 @@
+"""The drop-in: torch's DataLoader with a planner in front of its iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Literal, Optional, TypeVar, Union
+
+import torch.utils.data
+from torch.utils.data import Dataset, Sampler
+
+from . import _core
+from .errors import UnavailableError
+from .fallback import CountedInlineIter, CountedProcessIter
+from .iterators import NativeInlineIter, NativeThreadIter
+from .lowering import Plan, make_plan
+from .run_record import RunRecord
+
+T_co = TypeVar("T_co", covariant=True)
+
+_NATIVE = ("auto", "never", "require")
+_ON_ERROR = ("raise", "skip", "replace")
+
+
+class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
+    """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
+
+    Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset, its
+    transform, the sampler, `collate_fn` and `worker_init_fn`. When the engine knows them all, batches are made by `num_workers`
+    native threads (0: in `next()`), else by torch's own iterator; `explain()` says which, and what to change.
+
+    Additional arguments, keyword-only, readable and settable as attributes:
+
+    num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE).
+    native: "auto" uses the engine when it can; "never" does not; "require" raises UnavailableError at `iter()` where it cannot.
+    on_error: what a native loader does with a sample that cannot be read.
+        "raise": `next()` raises, and the next call goes on with the following batch, as torch's does.
+        "skip": rows from the epoch's end fill the holes, so the epoch gets shorter than `len(loader)`; the sampler is drained when
+        the epoch starts, so it must end.
+        "replace": the next readable index of the dataset takes the place; every length stays.
+        What was left out is listed in `stats()["errors"]`. A loader that falls back to torch refuses anything but "raise" at `iter()`.
+
+    What is the same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of
+    sampler calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
+
+    What differs natively: random transforms draw from (`seed`, `epoch`, index), so they neither read nor advance the generators of
+    torch, random and numpy, and are the same for every `num_workers`. Errors keep their type and are not wrapped in "Caught ... in
+    DataLoader worker process". `multiprocessing_context` is checked but unused, `in_order=False` returns batches in order all the
+    same, `iterator._workers` is empty, batches are not in shared memory, and assigning to the dataset counts from the next iterator.
+    """
+
+    native: Literal["auto", "never", "require"]
+    on_error: Literal["raise", "skip", "replace"]
+
+    def __init__(
+        self,
+        dataset: Dataset[T_co],
+        batch_size: Optional[int] = 1,
+        shuffle: Optional[bool] = None,
+        sampler: Union[Sampler, Iterable, None] = None,
+        batch_sampler: Union[Sampler[list], Iterable[list], None] = None,
+        num_workers: Union[int, Literal["auto"]] = 0,
+        collate_fn: Optional[Callable[[list], Any]] = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Optional[Callable[[int], None]] = None,
+        multiprocessing_context: Any = None,
+        generator: Optional[torch.Generator] = None,
+        *,
+        prefetch_factor: Optional[int] = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        native: Literal["auto", "never", "require"] = "auto",
+        on_error: Literal["raise", "skip", "replace"] = "raise",
+    ) -> None:
+        if native not in _NATIVE:
+            raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
+        if on_error not in _ON_ERROR:
+            raise ValueError(f"on_error={on_error!r} is unknown; use one of {', '.join(map(repr, _ON_ERROR))}")
+        if isinstance(num_workers, str):
+            if num_workers != "auto":
+                raise ValueError(f'num_workers={num_workers!r} is neither a number nor "auto"')
+            num_workers = _core.cpu_budget()["threads"]
+        # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
+        self.native = native
+        self.on_error = on_error
+        self._millrace_run: Optional[RunRecord] = None
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            num_workers,
+            collate_fn,
+            pin_memory,
+            drop_last,
+            timeout,
+            worker_init_fn,
+            multiprocessing_context,
+            generator,
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            pin_memory_device=pin_memory_device,
+            in_order=in_order,
+        )
+
+    def _get_iterator(self) -> Any:
+        plan = make_plan(self)
+        self._refuse_what_torch_cannot(plan)
+        if self.num_workers > 0:
+            self.check_worker_number_rationality()
+        record = RunRecord(self._engine_name(plan))
+        if plan.job is not None:
+            native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
+            iterator: Any = native_class(self, plan.job, record)
+        else:
+            torch_class = CountedProcessIter if self.num_workers > 0 else CountedInlineIter
+            iterator = torch_class(self, record)
+        self._millrace_run = record
+        return iterator
+
+    def _refuse_what_torch_cannot(self, plan: Plan) -> None:
+        if plan.job is not None:
+            return
+        if self.native == "require":
+            raise UnavailableError(f'native="require", but this loader runs in Python:\n{plan}')
+        if self.on_error != "raise":
+            raise UnavailableError(f'on_error="{self.on_error}" needs the native engine, but this loader runs in Python:\n{plan}')
+
+    def _engine_name(self, plan: Plan) -> str:
+        if self.num_workers == 0:
+            return "inline"
+        return "processes" if plan.job is None else "threads"
+
+    def explain(self) -> str:
+        """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing."""
+        return str(make_plan(self))
+
+    def stats(self) -> dict[str, Any]:
+        """What the latest iterator has done so far, since it was made.
+
+        engine: "threads" (native), "processes" (torch's workers) or "inline" (no workers); samples, batches: handed out;
+        wait_seconds: the time `next()` took from the consumer. Native iterators only, else zero: bytes read; seconds {read, decode,
+        transform, collate} summed over threads; slots and overflow_slots of the ring; errors: {index, path, offset, reason} of each
+        sample left out.
+        """
+        record = self._millrace_run
+        return (record or RunRecord(self._engine_name(make_plan(self)))).stats()
+
+    @property
+    def seed(self) -> Optional[int]:
+        """The base seed drawn by the latest iterator, on which native random transforms depend; None before the first."""
+        return None if self._millrace_run is None else self._millrace_run.seed
+
+    @property
+    def epoch(self) -> int:
+        """How often the latest iterator was reset: 0 but for persistent workers."""
+        return 0 if self._millrace_run is None else self._millrace_run.epoch

@@ -1,0 +1,274 @@
+"""ImageFolder: pictures in class folders, as torchvision's, that the engine can read without Python."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+
+from millrace import _core
+from millrace.errors import UnavailableError
+
+from . import folder_listing, pillow_decode
+from .folder_listing import IMG_EXTENSIONS, Folder
+from .lazy_list import Samples, Targets, pack_samples, pack_targets
+
+_RANDOM_OPS = {"random_resized_crop", "random_crop", "horizontal_flip", "vertical_flip"}
+_DEFAULT_LOADERS = {("torchvision.datasets.folder", "default_loader"), ("torchvision.datasets.folder", "pil_loader")}
+
+
+class ImageFolder(torch.utils.data.Dataset):
+    """A map-style dataset of root/class/.../picture files; item i is (transform(picture), target_transform(class index)).
+
+    Listing, reading, decoding and the transforms that millrace knows run natively, in `ds[i]` as in a millrace.DataLoader;
+    everything else runs in Python as torchvision's ImageFolder would run it. Millions of files take tens of MB.
+
+    Args:
+        root: folder that holds one folder per class.
+        transform: takes the picture (a PIL image in mode RGB). None: items are PIL images.
+        target_transform: takes the class index.
+        loader: takes a path, returns the picture. None: Pillow's, or the engine's equal one. Any other runs in Python.
+        is_valid_file: takes a path, says whether it belongs to the dataset; in place of `extensions`.
+        allow_empty: classes without a valid file are allowed.
+        extensions: endings that make a file a picture, upper or lower case.
+        exif: turn pictures upright as their EXIF orientation asks, before the transform. torchvision never does.
+
+    Attributes: `root`, `classes` (sorted names), `class_to_idx`, `samples` and `imgs` ((path, class index) pairs), `targets`
+    (class indices), `loader`, `extensions`, `transform`, `target_transform`. `samples`, `imgs` and `targets` read like lists but
+    are not written into: assign a new list, which is copied. What is assigned counts from the next iterator.
+
+    Raises:
+        FileNotFoundError: no such root, no class folder in it, or a class without a valid file.
+        ValueError: `is_valid_file` together with other than the default `extensions`; `exif=True` with a `loader`.
+    """
+
+    def __init__(
+        self,
+        root: Folder,
+        transform: Optional[Callable] = None,
+        target_transform: Optional[Callable] = None,
+        loader: Optional[Callable[[str], Any]] = None,
+        is_valid_file: Optional[Callable[[str], bool]] = None,
+        allow_empty: bool = False,
+        extensions: Union[str, Sequence[str]] = IMG_EXTENSIONS,
+        exif: bool = False,
+    ) -> None:
+        self.root = os.path.expanduser(root) if isinstance(root, str) else root
+        self.transform = transform
+        self.target_transform = target_transform
+        self.loader = pillow_decode.pil_loader if loader is None else loader
+        self.exif = exif
+        if exif and not self.has_default_loader():
+            raise ValueError("exif=True needs the default loader; turn pictures upright in your own loader, or pass loader=None")
+        if is_valid_file is None:
+            self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
+        elif tuple(extensions) == IMG_EXTENSIONS:
+            self.extensions = None
+        else:
+            raise ValueError("Both extensions and is_valid_file cannot be None or not None at the same time")
+        self._list_files(is_valid_file, allow_empty)
+
+    def _list_files(self, is_valid_file: Optional[Callable[[str], bool]], allow_empty: bool) -> None:
+        kind = type(self)
+        overridden = kind.find_classes is not ImageFolder.find_classes or kind.make_dataset is not ImageFolder.make_dataset
+        if is_valid_file is None and not overridden:
+            folder = os.path.expanduser(self.root)
+            endings = [ending.lower() for ending in self.extensions]
+            self.classes, paths, labels = _core.list_image_folder(folder, endings, allow_empty)
+            self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
+            self.samples = Samples(paths, labels)
+        else:
+            self.classes, self.class_to_idx = self.find_classes(self.root)
+            self.samples = self.make_dataset(self.root, self.class_to_idx, self.extensions, is_valid_file, allow_empty)
+
+    def find_classes(self, directory: Folder) -> tuple[list[str], dict[str, int]]:
+        """The class names and their numbers. Override to choose other classes; listing then runs in Python."""
+        return folder_listing.find_classes(directory)
+
+    @staticmethod
+    def make_dataset(
+        directory: Folder,
+        class_to_idx: dict[str, int],
+        extensions: Optional[Sequence[str]] = None,
+        is_valid_file: Optional[Callable[[str], bool]] = None,
+        allow_empty: bool = False,
+    ) -> list[tuple[str, int]]:
+        """(path, class index) of every valid file. Override to list differently."""
+        if class_to_idx is None:
+            raise ValueError("The class_to_idx parameter cannot be None.")
+        return folder_listing.make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
+
+    # -- what there is: packed (a table of paths, an array of labels), or the list that was given when it does not pack --------
+
+    _packed: Optional[tuple[_core.PathTable, np.ndarray]] = None
+    _listed: Optional[list] = None
+    _odd_targets: Optional[Sequence] = None  # assigned targets whose number is not that of the samples
+    _engine: Optional[tuple[list[dict], _core.ImageDataset]] = None  # with the chain that it was made from
+
+    @property
+    def samples(self) -> Sequence[tuple[str, int]]:
+        """(path, class index) of every file."""
+        return self._listed if self._packed is None else Samples(*self._packed)
+
+    @samples.setter
+    def samples(self, samples: Sequence[tuple[str, int]]) -> None:
+        self._packed = pack_samples(samples)
+        self._listed = list(samples) if self._packed is None else None
+        self._odd_targets = None
+        self._engine = None
+
+    imgs = samples
+
+    @property
+    def targets(self) -> Sequence[int]:
+        """The class index of every file."""
+        if self._odd_targets is not None:
+            return self._odd_targets
+        return [target for _, target in self._listed] if self._packed is None else Targets(self._packed[1])
+
+    @targets.setter
+    def targets(self, targets: Sequence[int]) -> None:
+        targets = targets.tolist() if isinstance(targets, (np.ndarray, torch.Tensor)) else targets
+        if len(targets) != len(self):
+            # Legal as the first of two assignments, `samples` being the other.
+            self._odd_targets, self._engine = list(targets), None
+            return
+        labels = pack_targets(targets)
+        if self._packed is not None and labels is not None:
+            self._packed = self._packed[0], labels
+            self._odd_targets = self._engine = None
+        else:
+            self.samples = [(path, target) for (path, _), target in zip(self.samples, targets)]
+
+    def __len__(self) -> int:
+        return len(self._listed if self._packed is None else self._packed[0])
+
+    # -- items -----------------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """(picture, target) of sample `index`.
+
+        A native random transform takes one int64 from torch's global generator: `torch.manual_seed(s); ds[i]` is
+        `ds.at(i, seed, 0)` with `seed = torch.empty((), dtype=torch.int64).random_()` drawn after the same manual_seed. Runs
+        inline, without threads, so it is safe in forked and spawned workers.
+        """
+        position = self._position(index)
+        path, target = self._sample(position)
+        try:
+            chain, engine = self._lower()
+        except _not_lowered():
+            picture = pillow_decode.open_picture(path, self.exif) if self.has_default_loader() else self.loader(path)
+            if self.transform is not None:
+                picture = self.transform(picture)
+        else:
+            is_random = any(step["op"] in _RANDOM_OPS for step in chain)
+            seed = int(torch.empty((), dtype=torch.int64).random_()) if is_random else 0
+            picture = engine.row(position, seed, 0)
+        return picture, target if self.target_transform is None else self.target_transform(target)
+
+    def at(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> tuple[torch.Tensor, Any]:
+        """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in that `loader.epoch`.
+
+        `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when the transform is
+        not native.
+        """
+        position = self._position(index)
+        picture = self._require_engine().row(position, seed, epoch, occurrence)
+        target = self._sample(position)[1]
+        return picture, target if self.target_transform is None else self.target_transform(target)
+
+    def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[dict]:
+        """The random decisions behind `at(...)`, one dict per transform that decided something, in order.
+
+        {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the picture at that point;
+        {"op": "horizontal_flip" or "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8}.
+        """
+        return self._require_engine().draw(self._position(index), seed, epoch, occurrence)
+
+    def native(self) -> _core.ImageDataset:
+        """This dataset as the engine reads it. UnavailableError says why when it cannot."""
+        if self.target_transform is not None:
+            raise UnavailableError("target_transform is a Python function, which the engine does not call")
+        return self._require_engine()
+
+    def file_table(self) -> Samples:
+        """For the planner: `.paths`, a PathTable, and `.labels`, an int64 array. NotLowered when the samples are others."""
+        if self._odd_targets is not None:
+            raise _not_lowered()(_odd_targets_message(len(self._odd_targets), len(self)))
+        if self._packed is None:
+            raise _not_lowered()("the dataset's `samples` are not all (str, int) pairs")
+        return Samples(*self._packed)
+
+    def has_default_loader(self) -> bool:
+        """Whether pictures are opened by Pillow in the usual way, which the engine can do instead."""
+        loader = self.loader
+        name = (getattr(loader, "__module__", None), getattr(loader, "__qualname__", None))
+        return loader is pillow_decode.pil_loader or name in _DEFAULT_LOADERS
+
+    def _position(self, index: int) -> int:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is out of range for {len(self)} samples")
+        return position % len(self)
+
+    def _sample(self, position: int) -> tuple[str, Any]:
+        if self._odd_targets is not None:
+            raise ValueError(_odd_targets_message(len(self._odd_targets), len(self)))
+        if self._packed is None:
+            return self._listed[position]
+        paths, labels = self._packed
+        return paths[position], int(labels[position])
+
+    def _require_engine(self) -> _core.ImageDataset:
+        try:
+            return self._lower()[1]
+        except _not_lowered() as refusal:
+            raise UnavailableError(str(refusal)) from None
+
+    def _lower(self) -> tuple[list[dict], _core.ImageDataset]:
+        """The transform as a chain, and the native dataset. Looks at the transform anew: it may have been changed in place."""
+        from millrace.lowering.transforms import lower_transform  # at call time: the planner imports this module
+
+        if not self.has_default_loader():
+            raise _not_lowered()("loader is a Python function")
+        chain, _ = lower_transform(self.transform)
+        if self.exif:
+            chain = [{"op": "exif_transpose"}, *chain]
+        if self._engine is None or self._engine[0] != chain:
+            files = self.file_table()
+            try:
+                pipeline = _core.ImagePipeline(chain)
+            except ValueError as error:  # the Python transform then says it in torchvision's words
+                raise _not_lowered()(str(error)) from None
+            self._engine = chain, _core.ImageDataset(files.paths, files.labels, pipeline, pillow_decode.decode_with_pillow)
+        return self._engine
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_engine"}
+
+    def __repr__(self) -> str:
+        lines = [f"Number of datapoints: {len(self)}"]
+        if self.root is not None:
+            lines.append(f"Root location: {self.root}")
+        steps = [("Transform: ", self.transform), ("Target transform: ", self.target_transform)]
+        if any(step is not None for _, step in steps):
+            lines.append("StandardTransform")
+        text = "\n".join([f"Dataset {type(self).__name__}", *(f"    {line}" for line in lines)])
+        for head, step in steps:
+            if step is not None:
+                text += "\n" + head + repr(step).replace("\n", "\n" + " " * len(head))
+        return text
+
+
+def _not_lowered() -> type[Exception]:
+    from millrace.lowering.refusal import NotLowered  # at call time: the planner imports this module
+
+    return NotLowered
+
+
+def _odd_targets_message(targets: int, samples: int) -> str:
+    return f"targets has {targets} entries but samples has {samples}; assign both, samples last"

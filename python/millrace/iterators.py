@@ -1,0 +1,211 @@
+"""Iterators over the native engine, as torch's users and frameworks expect iterators of a DataLoader to be.
+
+They derive from torch's two iterator classes, because frameworks test for these, and take from them what happens around a batch:
+the sampler, the draws, the profiler's range, the counts. Batches come from `_core.Loader` instead of worker processes.
+
+Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced in that thread only.
+How it ends: the last batch, `_shutdown_workers()`, garbage collection, or the interpreter's exit, whichever comes first, closes
+the engine and joins its threads; every one of them may come twice, on a half-built iterator, or in a forked child, where the
+engine's threads do not exist and nothing is done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections import deque
+from typing import Any, NoReturn, Optional
+
+from torch.utils.data import _utils
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+
+from . import _core
+from .lowering.plan import ImageJob
+from .lowering.samplers import lowered_index_sampler
+from .run_record import RunRecord
+
+_live: weakref.WeakSet[_NativeIter] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads inside the engine may need the interpreter (Pillow decodes what is not JPEG): they must be gone before it is."""
+    for iterator in tuple(_live):
+        iterator._shutdown_workers()
+
+
+class _NativeIter:
+    """Mixin before one of torch's iterators: an engine, opened once and closed once.
+
+    Order of `_begin`: torch's `iter(index sampler)`, then the base seed's draw.
+    """
+
+    def _begin(self, loader: Any, job: ImageJob, record: RunRecord, torch_class: type) -> None:
+        # First of all: __del__ runs even when the rest raises.
+        self._shutdown = False
+        self._engine: Optional[_core.Loader] = None
+        self._record = record
+        self._owner_pid = os.getpid()
+        self._workers: list[Any] = []
+        _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
+        self._index_sampler = lowered_index_sampler(self._index_sampler)
+        self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
+        self._job = job
+        self._on_error = loader.on_error
+        record.seed = self._base_seed
+
+    def _open(self, threads: int) -> _core.Loader:
+        engine = _core.Loader(self._job.dataset(), threads, on_error=self._on_error, drop_last=self._drop_last)
+        engine.start_epoch(self._base_seed, self._record.epoch)
+        self._engine = engine
+        self._record.live = engine.stats
+        _live.add(self)
+        return engine
+
+    def _submit_all(self) -> None:
+        """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
+        for index in self._sampler_iter:
+            self._engine.submit(self._job.rows(index))
+        self._engine.end_epoch()
+
+    def _check_owner(self) -> None:
+        if os.getpid() != self._owner_pid:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork into process {os.getpid()}. "
+                "Make a new iterator here: iter(loader)"
+            )
+
+    def _batch(self, images_and_labels: tuple[Any, Any]) -> list[Any]:
+        """As default_collate returns (image, int) samples: a list."""
+        batch = list(images_and_labels)
+        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _shutdown_workers(self) -> None:
+        if self._shutdown or os.getpid() != self._owner_pid:
+            return
+        self._shutdown = True
+        if self._engine is not None:
+            self._engine.close()
+            self._record.freeze()
+            self._engine = None
+
+    def __del__(self) -> None:
+        self._shutdown_workers()
+
+
+class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
+    """num_workers=0: every batch is asked for and made inside next(), in the calling thread."""
+
+    def __init__(self, loader: Any, job: ImageJob, record: RunRecord) -> None:
+        self._begin(loader, job, record, _SingleProcessDataLoaderIter)
+        if self._timeout != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
+        if self._num_workers != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
+        if self._index_sampler is not loader._index_sampler:
+            self._sampler_iter = iter(self._index_sampler)
+        self._outstanding = False  # submitted but not handed out: next() was interrupted
+
+    def _next_data(self) -> list[Any]:
+        self._check_owner()
+        engine = self._engine
+        if self._on_error == "skip":
+            if engine is None:
+                engine = self._open(threads=0)
+                self._submit_all()
+        elif not self._outstanding:
+            rows = self._job.rows(self._next_index())
+            engine = engine or self._open(threads=0)
+            engine.submit(rows)
+            self._outstanding = True
+        try:
+            batch = engine.next()
+        except Exception:
+            self._outstanding = False
+            raise
+        self._outstanding = False
+        if batch is None:
+            raise StopIteration
+        return self._batch(batch)
+
+
+class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
+    """num_workers > 0: that many native threads work ahead, on the index lists torch's loader would have sent by then.
+
+    `prefetch_factor * num_workers` lists are drawn from the sampler when the iterator is made, then one more before each batch is
+    returned or each error raised. A list that cannot be submitted is an error when its turn comes.
+    """
+
+    def __init__(self, loader: Any, job: ImageJob, record: RunRecord) -> None:
+        self._begin(loader, job, record, _MultiProcessingDataLoaderIter)
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        self._worker_pids_set = False
+        if self._num_workers <= 0:
+            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
+        if self._prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._open(threads=self._num_workers)
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._check_owner()
+        _BaseDataLoaderIter._reset(self, loader, first_iter)
+        # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
+        self._pending: deque[Optional[Exception]] = deque()
+        if not first_iter:
+            self._record.epoch += 1
+            self._engine.start_epoch(self._base_seed, self._record.epoch)
+        if self._on_error == "skip":
+            self._submit_all()
+            self._pending.append(None)  # stands for whatever the engine still has
+            return
+        for _ in range(self._prefetch_factor * self._num_workers):
+            self._try_put_index()
+
+    def _try_put_index(self) -> None:
+        if self._on_error == "skip":
+            self._pending.append(None)
+            return
+        try:
+            index = self._next_index()
+        except StopIteration:
+            return
+        try:
+            self._engine.submit(self._job.rows(index))
+        except Exception as error:
+            self._pending.append(error.with_traceback(None))  # a traceback would hold this frame, and with it the iterator
+        else:
+            self._pending.append(None)
+
+    def _next_data(self) -> list[Any]:
+        self._check_owner()
+        if not self._pending:
+            self._end()
+        if self._shutdown:
+            raise AssertionError("Invalid iterator state: shutdown or no outstanding tasks when fetching next data")
+        batch, error = None, self._pending[0]
+        if error is None:
+            try:
+                batch = self._engine.next(self._timeout)
+            except Exception as failure:
+                # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
+                if isinstance(failure, TimeoutError) and failure.errno is None:
+                    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+                error = failure
+        self._pending.popleft()
+        if error is None and batch is None:  # on_error="skip": no rows are left
+            self._end()
+        self._try_put_index()
+        if error is None:
+            return self._batch(batch)
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame, and this frame would hold it
+
+    def _end(self) -> NoReturn:
+        if not self._persistent_workers:
+            self._shutdown_workers()
+        raise StopIteration

@@ -1,0 +1,143 @@
+"""The planner: a loader's parts, looked at one by one, become one native job or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+
+from .. import _core
+from ..datasets import decode_with_pillow
+from .collate import recognise_collate
+from .refusal import NotLowered
+from .samplers import is_plain_shuffle, sampler_name
+from .seeding import recognise_worker_init
+from .sources import Files, Source, recognise_source
+from .transforms import lower_transform
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of `explain()`."""
+
+    name: str
+    native: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'native' if self.native else 'python'} — {self.reason}"
+
+
+@dataclass(frozen=True)
+class ImageJob:
+    """All that the engine needs: files, their labels, the transforms, and the way from the sampler's indices to the files."""
+
+    files: Files
+    pipeline: _core.ImagePipeline
+    index_maps: tuple[Sequence[int], ...]
+
+    def dataset(self) -> _core.ImageDataset:
+        return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
+
+    def rows(self, batch: Iterable[Any]) -> Any:
+        """File indices of one index list of the sampler, for `_core.Loader.submit`. Errors are those of indexing a list."""
+        if isinstance(batch, np.ndarray) and batch.dtype.kind not in "iu":
+            batch = batch.tolist()  # submit() would round floats; a list of them is refused
+        for indices in self.index_maps:
+            batch = [indices[i] for i in batch]
+        return batch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs where. `job` is None when torch's own iterator runs the loader."""
+
+    stages: tuple[Stage, ...]
+    job: Optional[ImageJob]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.stages))
+
+
+class _Stages:
+    """Collects the answers of the recognisers; a refusal of one does not stop the others, so that users see all at once."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[bool, str]] = {}
+
+    def ask(self, name: str, recogniser: Callable[[], tuple[str, Any]]) -> Any:
+        try:
+            reason, value = recogniser()
+        except NotLowered as refusal:
+            self.answers[name] = False, str(refusal)
+            return None
+        self.answers[name] = True, reason
+        return value
+
+    def refusing(self) -> list[str]:
+        return [name for name, (native, _) in self.answers.items() if not native]
+
+    def finish(self) -> tuple[Stage, ...]:
+        because = ""
+        if refusing := self.refusing():
+            because = f"; could run natively, but {' and '.join(refusing)} {'does' if len(refusing) == 1 else 'do'} not"
+        return tuple(
+            Stage(name, native and not refusing, reason + because if native else reason) for name, (native, reason) in self.answers.items()
+        )
+
+
+def make_plan(loader: Any) -> Plan:
+    """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file."""
+    stages = _Stages()
+    if loader.native == "never":
+        stages.ask("loader", _refuse('native="never" was asked for'))
+        return Plan(stages.finish(), None)
+
+    source: Optional[Source] = stages.ask("dataset", lambda: _dataset(loader.dataset))
+    pipeline = stages.ask("transform", lambda: _transform(source)) if source is not None else None
+    stages.ask("sampler", lambda: _sampler(loader))
+    stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
+    stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
+    files: Optional[Files] = None
+    if source is not None and not stages.refusing():
+        files = stages.ask("dataset", lambda: _files(source))  # last: the table of a big folder takes a while when it is first made
+    job = None if files is None else ImageJob(files, pipeline, source.index_maps)
+    return Plan(stages.finish(), job)
+
+
+def _refuse(reason: str) -> Callable[[], tuple[str, Any]]:
+    def recogniser() -> tuple[str, Any]:
+        raise NotLowered(reason)
+
+    return recogniser
+
+
+def _dataset(dataset: Any) -> tuple[str, Source]:
+    source = recognise_source(dataset)
+    return source.name, source
+
+
+def _transform(source: Source) -> tuple[str, _core.ImagePipeline]:
+    chain, names = lower_transform(source.transform)
+    if source.exif:
+        chain, names = [{"op": "exif_transpose"}, *chain], ["EXIF orientation", *names]
+    try:
+        return ", ".join(names), _core.ImagePipeline(chain)
+    except ValueError as error:  # torch's own path then raises torch's own error
+        raise NotLowered(str(error)) from None
+
+
+def _files(source: Source) -> tuple[str, Files]:
+    files = source.files()
+    return f"{source.name} of {len(files.paths)} files", files
+
+
+def _sampler(loader: Any) -> tuple[str, None]:
+    if not loader._auto_collation:
+        raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
+    index_sampler = loader._index_sampler
+    if is_plain_shuffle(index_sampler):
+        return f"{sampler_name(index_sampler)}, torch's order and draws", None
+    return f"{sampler_name(index_sampler)} runs in the consumer's thread and feeds the engine", None

@@ -1,0 +1,115 @@
+"""Datasets that the engine reads itself: image folders of millrace and torchvision, and torch's Subset of them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Subset
+
+from .. import _core
+from ..datasets import ImageFolder
+from .refusal import NotLowered, loaded
+
+_TORCHVISION_FOLDER = "torchvision.datasets.folder"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape (len(paths),)."""
+
+    paths: _core.PathTable
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recognised dataset: `transform` takes PIL images; `index_maps` lead from its indices to the files, outermost Subset first."""
+
+    name: str
+    root: Any
+    transform: Any
+    index_maps: tuple[Sequence[int], ...]
+    exif: bool = False  # pictures are turned upright before the transform
+
+    def files(self) -> Files:
+        """May take a while on first use (millions of files); NotLowered when the samples are not plain (path, int) pairs."""
+        return self.root.file_table() if isinstance(self.root, ImageFolder) else _torchvision_files(self.root)
+
+
+def recognise_source(dataset: Any) -> Source:
+    """The Source behind `dataset`; NotLowered when its samples must be made by Python."""
+    index_maps = []
+    root = dataset
+    while type(root) is Subset:
+        index_maps.append(root.indices)
+        root = root.dataset
+    prefix = "Subset of " * len(index_maps)
+    if isinstance(root, ImageFolder):
+        base: type = ImageFolder
+    else:
+        base = _torchvision_base(root)
+    _check_overrides(type(root), base)
+    if root.target_transform is not None:
+        raise NotLowered(f"{prefix}{type(root).__name__} has a target_transform; change the labels in `samples` instead, or map the batch's labels")
+    if base is ImageFolder:
+        if not root.has_default_loader():
+            raise NotLowered(f"{prefix}millrace ImageFolder has its own loader; leave `loader` out to decode natively")
+    else:
+        _check_torchvision_loader(root.loader)
+    name = f"{prefix}{'millrace' if base is ImageFolder else 'torchvision'} {type(root).__name__}"
+    return Source(name, root, root.transform, tuple(index_maps), base is ImageFolder and root.exif)
+
+
+def _torchvision_base(root: Any) -> type:
+    base = loaded(_TORCHVISION_FOLDER, "DatasetFolder")
+    if base is not None and isinstance(root, base):
+        return base
+    raise NotLowered(
+        f"{type(root).__name__} is Python code; the engine reads millrace.datasets.ImageFolder, torchvision's ImageFolder and DatasetFolder, "
+        "and torch Subsets of these"
+    )
+
+
+# What decides which sample an index gives. A subclass that only finds its files in another way (its __init__) stays native.
+_DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "__len__", "samples", "transform", "target_transform", "loader")
+
+
+def _check_overrides(cls: type, base: type) -> None:
+    for name in _DECISIVE:
+        if getattr(cls, name, None) is not getattr(base, name, None):
+            raise NotLowered(f"{cls.__name__} overrides {name} of {base.__name__}, so its samples are made by Python; use {base.__name__} itself")
+
+
+def _check_torchvision_loader(loader: Any) -> None:
+    pillow = loaded(_TORCHVISION_FOLDER, "pil_loader")
+    if loader is pillow:
+        return
+    if loader is not loaded(_TORCHVISION_FOLDER, "default_loader"):
+        raise NotLowered("the folder has its own loader function; leave `loader` out to decode natively")
+    if loaded("torchvision", "get_image_backend")() != "PIL":
+        raise NotLowered("torchvision's image backend is not PIL; call torchvision.set_image_backend('PIL')")
+
+
+# The compact form of a torchvision folder's list of samples, and the list it was made from. Comparing the lists costs a pointer
+# comparison per sample, so samples assigned or edited between epochs count.
+_known_files: weakref.WeakKeyDictionary[Any, tuple[list, Files]] = weakref.WeakKeyDictionary()
+
+
+def _torchvision_files(dataset: Any) -> Files:
+    samples = dataset.samples
+    known = _known_files.get(dataset)
+    if known is not None and known[0] == samples:
+        return known[1]
+    try:
+        paths, targets = zip(*samples) if len(samples) else ((), ())
+    except (TypeError, ValueError):
+        raise NotLowered("the dataset's `samples` are not (path, label) pairs") from None
+    if not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
+        raise NotLowered("the dataset's `samples` are not all (str, int) pairs, so labels would not collate to one int64 tensor")
+    files = Files(_core.PathTable(list(paths)), np.fromiter(targets, dtype=np.int64, count=len(targets)))
+    _known_files[dataset] = (list(samples), files)
+    return files

@@ -1,0 +1,222 @@
+"""Transforms: torchvision's v1 and v2 classes and millrace's own, as the chain of dicts that `_core.ImagePipeline` takes.
+
+A chain describes: changes of the picture, then one conversion to a tensor, then normalisation. A user's list may mix these; what
+commutes is sorted (a flip after ToTensor is the same flip before it), what would change values is refused. Sizes are pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import torch
+
+from .refusal import NotLowered
+
+_OURS, _V1, _V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
+_INTERPOLATIONS = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", 0: "nearest", 2: "bilinear", 3: "bicubic"}
+_FLOATS = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
+
+
+def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """(chain, names of the transforms in it); NotLowered naming the first transform that must run in Python."""
+    if transform is None:
+        raise NotLowered("without a transform samples are PIL images, which default_collate refuses; end with ToTensor() or ToImage()")
+    chain = _Chain()
+    chain.add(transform)
+    return chain.finish(), chain.names
+
+
+def _family(transform: Any) -> Optional[str]:
+    module = type(transform).__module__
+    for family in (_OURS, _V1, _V2):
+        if module == family or module.startswith(family + "."):
+            return family
+    return None
+
+
+class _Chain:
+    """What the transforms seen so far come to. `dtype` is None while the sample is a PIL image, then the tensor's."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.picture: list[dict[str, Any]] = []
+        self.dtype: Optional[torch.dtype] = None
+        self.normalize: list[dict[str, Any]] = []
+
+    def finish(self) -> list[dict[str, Any]]:
+        if self.dtype is None:
+            raise NotLowered("the transforms return PIL images, which default_collate refuses; end with ToTensor() or ToImage()")
+        return [*self.picture, {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}, *self.normalize]
+
+    def add(self, transform: Any) -> None:
+        if type(transform) is torch.nn.Sequential:
+            parts: Sequence[Any] = list(transform)
+        else:
+            name = type(transform).__name__
+            family = _family(transform)
+            lower = _LOWERED.get(name) if family else None
+            if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
+                raise NotLowered(f"{name} has forward hooks; remove them")
+            if name != "Compose" or family is None:
+                if lower is None:
+                    raise NotLowered(f"{_describe(transform)} has no native form; the engine knows {', '.join(sorted(_LOWERED))} in Compose or nn.Sequential")
+                lower(self, transform, family)
+                self.names.append(name)
+                return
+            parts = transform.transforms
+        for part in parts:
+            self.add(part)
+
+    # -- what each kind of transform may follow ----------------------------------------------------------------------------------
+
+    def change(self, op: dict[str, Any]) -> None:
+        self.picture.append(op)
+
+    def resample(self, name: str, transform: Any, op: dict[str, Any]) -> None:
+        """Resizing: Pillow's own on images (always antialiased); torch's on uint8 tensors is the same within one level."""
+        if self.dtype is not None:
+            if self.dtype is not torch.uint8:
+                raise NotLowered(f"{name} after the conversion to float resizes without rounding to bytes; put it before ToTensor or ToDtype")
+            if transform.antialias is not True or op["interpolation"] == "nearest":
+                raise NotLowered(f"{name} on a tensor is native only with antialias=True and bilinear or bicubic; put it before the conversion to a tensor")
+        self.change(op)
+
+    def crop(self, name: str, op: dict[str, Any]) -> None:
+        """Cropping may pad: with zeros that are zeros before and after the conversion, but not before and after Normalize."""
+        if self.normalize:
+            raise NotLowered(f"{name} after Normalize pads with normalised zeros; put it before Normalize")
+        if self.dtype is not None and any(op.get("fill", ())):
+            raise NotLowered(f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to a tensor")
+        self.change(op)
+
+    def convert(self, name: str, dtype: torch.dtype) -> None:
+        if self.dtype is not None:
+            raise NotLowered(f"{name} follows another conversion to a tensor; keep one of them")
+        self.dtype = dtype
+
+
+def _describe(transform: Any) -> str:
+    name = getattr(transform, "__qualname__", None) or type(transform).__qualname__
+    return f"{name} (of {getattr(transform, '__module__', None) or type(transform).__module__})"
+
+
+def _pair(name: str, size: Any) -> tuple[int, int]:
+    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
+    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
+        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
+    return values[0], values[-1]
+
+
+def _interpolation(name: str, transform: Any) -> str:
+    mode = getattr(transform.interpolation, "value", transform.interpolation)
+    if mode not in _INTERPOLATIONS:
+        raise NotLowered(f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic")
+    return _INTERPOLATIONS[mode]
+
+
+def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
+    height, width = _pair("RandomResizedCrop", t.size)
+    op = {"op": "random_resized_crop", "height": height, "width": width, "scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    chain.resample("RandomResizedCrop", t, {**op, "interpolation": _interpolation("RandomResizedCrop", t)})
+
+
+def _resize(chain: _Chain, t: Any, family: str) -> None:
+    height, width = _pair("Resize", t.size)
+    if isinstance(t.size, int) or len(t.size) == 1:
+        width = 0  # the shorter side is meant
+    op = {"op": "resize", "height": height, "width": width, "max_size": t.max_size or 0, "interpolation": _interpolation("Resize", t)}
+    chain.resample("Resize", t, op)
+
+
+def _center_crop(chain: _Chain, t: Any, family: str) -> None:
+    height, width = _pair("CenterCrop", t.size)
+    chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
+
+
+def _random_crop(chain: _Chain, t: Any, family: str) -> None:
+    height, width = _pair("RandomCrop", t.size)
+    op = {"op": "random_crop", "height": height, "width": width, "padding": _padding(t.padding, family)}
+    op.update(pad_if_needed=bool(t.pad_if_needed), fill=_fill(t.fill), padding_mode=getattr(t.padding_mode, "value", t.padding_mode))
+    chain.crop("RandomCrop", op)
+
+
+def _padding(padding: Any, family: str) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from None, one, two or four ints."""
+    if padding is None:
+        return 0, 0, 0, 0
+    borders = [padding] if isinstance(padding, int) else list(padding)
+    if len(borders) == 4 and family == _V2:
+        left, right, top, bottom = borders  # v2 keeps torch's order of borders
+    elif len(borders) == 4:
+        left, top, right, bottom = borders
+    else:
+        left, top, right, bottom = borders[0], borders[-1], borders[0], borders[-1]
+    return left, top, right, bottom
+
+
+def _fill(fill: Any) -> tuple[int, int, int]:
+    values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
+    if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
+        raise NotLowered(f"RandomCrop(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+    values = [int(v) for v in values]
+    return (values * 3)[0], (values * 3)[1], (values * 3)[2]
+
+
+def _flip(op: str) -> Callable[[_Chain, Any, str], None]:
+    return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
+
+
+def _to_tensor(chain: _Chain, t: Any, family: str) -> None:
+    chain.convert("ToTensor", torch.float32)
+
+
+def _to_bytes(chain: _Chain, t: Any, family: str) -> None:
+    if type(t).__name__ == "ToImage" and chain.dtype is not None:
+        return  # torchvision only relabels a tensor
+    chain.convert(type(t).__name__, torch.uint8)
+
+
+def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
+    name, dtype = type(t).__name__, t.dtype
+    if chain.dtype is None:
+        raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
+    if dtype is chain.dtype:
+        return
+    if dtype not in _FLOATS:
+        raise NotLowered(f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and float64")
+    if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
+        raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
+    if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
+        raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
+    chain.dtype = dtype
+
+
+def _normalize(chain: _Chain, t: Any, family: str) -> None:
+    if chain.dtype not in _FLOATS:
+        raise NotLowered("Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it")
+    chain.normalize.append({"op": "normalize", "mean": [float(v) for v in t.mean], "std": [float(v) for v in t.std]})
+
+
+def _nothing(chain: _Chain, t: Any, family: str) -> None:
+    """On the RGB pictures and plain tensors of these chains it changes nothing that reaches the batch."""
+
+
+# By class name: a family's module path decides whether a class is the library's, the name which transform it is.
+_LOWERED: dict[str, Callable[[_Chain, Any, str], None]] = {
+    "RandomResizedCrop": _random_resized_crop,
+    "Resize": _resize,
+    "CenterCrop": _center_crop,
+    "RandomCrop": _random_crop,
+    "RandomHorizontalFlip": _flip("horizontal_flip"),
+    "RandomVerticalFlip": _flip("vertical_flip"),
+    "ToTensor": _to_tensor,
+    "PILToTensor": _to_bytes,
+    "ToImage": _to_bytes,
+    "ToDtype": _to_dtype,
+    "ConvertImageDtype": _to_dtype,
+    "Normalize": _normalize,
+    "Identity": _nothing,
+    "RGB": _nothing,
+    "ToPureTensor": _nothing,
+}

@@ -1,0 +1,51 @@
+"""What a loader's latest iterator is and has done, kept where the loader can be asked for it.
+
+Shared by the loader and the iterator, so that neither has to hold the other. A copy or a pickle of it is a snapshot in plain
+values: loaders are pickled, deep-copied and have their `__dict__` copied by frameworks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Optional
+
+
+def empty_counters() -> dict[str, Any]:
+    """The keys of `DataLoader.stats()` but "engine", all zero."""
+    return {
+        "samples": 0,
+        "batches": 0,
+        "bytes": 0,
+        "seconds": {"read": 0.0, "decode": 0.0, "transform": 0.0, "collate": 0.0},
+        "wait_seconds": 0.0,
+        "slots": 0,
+        "overflow_slots": 0,
+        "errors": [],
+    }
+
+
+class RunRecord:
+    """`engine` ("threads", "processes" or "inline"), `seed` (None until drawn), `epoch`, and the counters behind `stats()`.
+
+    `counters` is counted up by torch's iterators; `live`, when set, asks a running native engine instead.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.seed: Optional[int] = None
+        self.epoch = 0
+        self.counters = empty_counters()
+        self.live: Optional[Callable[[], dict[str, Any]]] = None
+
+    def stats(self) -> dict[str, Any]:
+        counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
+        return {"engine": self.engine, **counters}
+
+    def freeze(self) -> None:
+        """Keeps the engine's last word and lets go of the engine."""
+        if self.live is not None:
+            self.counters, self.live = self.live(), None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "counters": self.live() if self.live is not None else self.counters, "live": None}

@@ -1,0 +1,245 @@
+"""Resizing, cutting, padding and turning of pictures."""
+
+from __future__ import annotations
+
+import numbers
+import platform
+import warnings
+from collections.abc import Sequence
+from typing import Optional, Union
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+
+from .interpolation import Interpolation, InterpolationMode, interpolation_mode, pillow_resampling
+from .picture import P, get_size, on_tensor
+
+Fill = Union[int, float, Sequence[float], None]
+
+PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+_SMOOTH = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------------------
+
+
+def resized_size(height: int, width: int, size: Optional[Sequence[int]], max_size: Optional[int]) -> tuple[int, int]:
+    """The (height, width) that Resize(size, max_size=max_size) makes of a picture; fractions are cut off, as torchvision does."""
+    if size is not None and len(size) == 2:
+        if max_size is not None:
+            raise ValueError(
+                "max_size should only be passed if size is None or specifies the length of the smaller edge, "
+                "i.e. size should be an int or a sequence of length 1 in torchscript mode."
+            )
+        return size[0], size[1]
+    short, long = min(height, width), max(height, width)
+    if size is None:
+        new_short, new_long = int(max_size * short / long), max_size
+    else:
+        new_short, new_long = size[0], int(size[0] * long / short)
+        if max_size is not None:
+            if max_size <= size[0]:
+                raise ValueError(
+                    f"max_size = {max_size} must be strictly greater than the requested "
+                    f"size for the smaller edge size = {list(size)}"
+                )
+            if new_long > max_size:
+                new_short, new_long = int(max_size * new_short / new_long), max_size
+    return (new_long, new_short) if width <= height else (new_short, new_long)
+
+
+def resize(
+    picture: P,
+    size: Union[int, Sequence[int], None],
+    interpolation: Interpolation = InterpolationMode.BILINEAR,
+    max_size: Optional[int] = None,
+    antialias: Optional[bool] = True,
+) -> P:
+    """`picture` in the given (height, width), or with its shorter side `size` long."""
+    mode = interpolation_mode(interpolation)
+    height, width = get_size(picture)
+    target = resized_size(height, width, [size] if isinstance(size, int) else size, max_size)
+    if isinstance(picture, Image.Image):
+        if antialias is False:
+            warnings.warn("Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.", stacklevel=2)
+        return picture if target == (height, width) else picture.resize(target[::-1], pillow_resampling(mode))
+    if mode is InterpolationMode.LANCZOS and not antialias:
+        raise ValueError("InterpolationMode.LANCZOS requires antialias=True")
+    if target == (height, width):
+        return picture
+    return on_tensor(lambda tensor: _resize_tensor(tensor, target, mode, bool(antialias)), picture)
+
+
+def _resize_tensor(image: torch.Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool) -> torch.Tensor:
+    shape = (*image.shape[:-2], *size)
+    if image.numel() == 0:
+        return image.new_empty(shape)
+    smooth = mode in _SMOOTH
+    exact = [torch.float32, torch.float64]
+    if not smooth or _resizes_bytes(image.device, mode):
+        exact.append(torch.uint8)
+    pixels = image.reshape(-1, *image.shape[-3:])
+    pixels = torch.nn.functional.interpolate(
+        pixels if image.dtype in exact else pixels.to(torch.float32),
+        size=size,
+        mode=mode.value,
+        align_corners=False if smooth else None,
+        antialias=antialias and smooth,
+    )
+    if image.dtype not in exact:
+        if mode is not InterpolationMode.BILINEAR and image.dtype == torch.uint8:
+            pixels = pixels.clamp(0, 255)  # negative lobes overshoot
+        pixels = (pixels if image.dtype.is_floating_point else pixels.round()).to(image.dtype)
+    return pixels.reshape(shape)
+
+
+def _resizes_bytes(device: torch.device, mode: InterpolationMode) -> bool:
+    """Whether torch resizes uint8 pixels itself, and torchvision lets it. Rounding depends on it, so the rule is torchvision's."""
+    if device.type != "cpu":
+        return False
+    if mode is not InterpolationMode.BILINEAR:
+        return True
+    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") or platform.machine() in ("aarch64", "arm64")
+
+
+# -- cutting, padding, turning -------------------------------------------------------------------------------------------------
+
+
+def crop(picture: P, top: int, left: int, height: int, width: int) -> P:
+    """The rectangle of `picture`; what lies outside of it is 0. Tensors and arrays come back as views where possible."""
+    if isinstance(picture, Image.Image):
+        return picture.crop((left, top, left + width, top + height))
+    full_height, full_width = get_size(picture)
+    bottom, right = top + height, left + width
+    inside = (slice(max(top, 0), max(bottom, 0)), slice(max(left, 0), max(right, 0)))
+    part = picture[(..., *inside)] if isinstance(picture, torch.Tensor) else picture[inside]
+    borders = [min(max(-left, 0), width), min(max(-top, 0), height)]
+    borders += [min(max(right - full_width, 0), width), min(max(bottom - full_height, 0), height)]
+    return pad(part, borders) if any(borders) else part
+
+
+def center_crop(picture: P, output_size: Union[int, Sequence[int]]) -> P:
+    """The middle of `picture`; a picture that is too small gets a border of 0 first."""
+    height, width = two_sides(output_size)
+    full_height, full_width = get_size(picture)
+    missing_y, missing_x = max(height - full_height, 0), max(width - full_width, 0)
+    if missing_y or missing_x:
+        picture = pad(picture, [missing_x // 2, missing_y // 2, (missing_x + 1) // 2, (missing_y + 1) // 2])
+    # round() goes to the even neighbour, as torchvision's does.
+    top, left = round((full_height + missing_y - height) / 2), round((full_width + missing_x - width) / 2)
+    return picture if [height, width] == get_size(picture) else crop(picture, top, left, height, width)
+
+
+def resized_crop(
+    picture: P,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Union[int, Sequence[int]],
+    interpolation: Interpolation = InterpolationMode.BILINEAR,
+    antialias: Optional[bool] = True,
+) -> P:
+    """The rectangle of `picture`, resized."""
+    return resize(crop(picture, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+def horizontal_flip(picture: P) -> P:
+    """`picture` with left and right exchanged."""
+    if isinstance(picture, Image.Image):
+        return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return on_tensor(lambda tensor: tensor.flip(-1), picture)
+
+
+def vertical_flip(picture: P) -> P:
+    """`picture` with top and bottom exchanged."""
+    if isinstance(picture, Image.Image):
+        return picture.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+    return on_tensor(lambda tensor: tensor.flip(-2), picture)
+
+
+def pad(picture: P, padding: Union[int, Sequence[int]], fill: Fill = 0, padding_mode: str = "constant") -> P:
+    """`picture` with a border: `padding` for all sides, [x, y], or [left, top, right, bottom].
+
+    `fill` (a number, or one per channel) is the border's colour in mode "constant". The other modes repeat what is inside: "edge"
+    the last pixel, "reflect" the picture mirrored at that pixel, "symmetric" mirrored behind it.
+    """
+    left, right, top, bottom = four_borders(padding)
+    if padding_mode not in PADDING_MODES:
+        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+    if isinstance(picture, Image.Image):
+        if padding_mode == "constant":
+            return ImageOps.expand(picture, border=(left, top, right, bottom), fill=_pillow_fill(picture, fill))
+        pixels = np.asarray(picture)
+        borders = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
+        padded = Image.fromarray(np.pad(pixels, borders, mode=padding_mode))
+        if picture.mode == "P":
+            padded.putpalette(picture.getpalette())
+        return padded
+    if padding_mode == "constant":
+        return on_tensor(lambda tensor: _pad_constant(tensor, [left, right, top, bottom], fill), picture)
+    if not (fill is None or isinstance(fill, (int, float)) or len(fill) == 1):
+        raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
+
+    def repeat_inside(tensor: torch.Tensor) -> torch.Tensor:
+        # Rows and columns are picked by number: exact for every dtype, and numpy knows what the modes mean.
+        height, width = tensor.shape[-2:]
+        rows = torch.from_numpy(np.pad(np.arange(height), (top, bottom), mode=padding_mode)).to(tensor.device)
+        columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=padding_mode)).to(tensor.device)
+        return tensor[..., rows[:, None], columns]
+
+    return on_tensor(repeat_inside, picture)
+
+
+def _pad_constant(image: torch.Tensor, borders: list[int], fill: Fill) -> torch.Tensor:
+    values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
+    if len(values) == 1:
+        return torch.nn.functional.pad(image, borders, value=float(values[0]))
+    padded = torch.nn.functional.pad(image, borders)
+    left, right, top, bottom = borders
+    height, width = padded.shape[-2:]
+    colour = torch.tensor(values, device=image.device).to(image.dtype).reshape(-1, 1, 1)
+    padded[..., :top, :] = colour
+    padded[..., height - bottom :, :] = colour
+    padded[..., :, :left] = colour
+    padded[..., :, width - right :] = colour
+    return padded
+
+
+def _pillow_fill(image: Image.Image, fill: Fill) -> Union[int, float, tuple]:
+    channels = len(image.getbands())
+    values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
+    if len(values) == 1:
+        values *= channels
+    if len(values) != channels:
+        raise ValueError(
+            f"The number of elements in 'fill' does not match the number of channels of the image ({len(values)} != {channels})"
+        )
+    if image.mode != "F":
+        values = [int(value) for value in values]
+    return values[0] if channels == 1 else tuple(values)
+
+
+# -- arguments -----------------------------------------------------------------------------------------------------------------
+
+
+def two_sides(size: Union[int, Sequence[int]]) -> Sequence[int]:
+    """(height, width) from a number, [number] or a pair, which is kept as it is. ValueError in torchvision's words."""
+    if isinstance(size, numbers.Number):
+        return int(size), int(size)
+    if len(size) == 1:
+        return size[0], size[0]
+    if len(size) != 2:
+        raise ValueError("Please provide only two dimensions (h, w) for size.")
+    return size
+
+
+def four_borders(padding: Union[int, Sequence[int]]) -> list[int]:
+    """[left, right, top, bottom], the order torch pads in, from an int, [int], [x, y] or [left, top, right, bottom]."""
+    sides = [padding] if isinstance(padding, int) else list(padding) if isinstance(padding, (tuple, list)) else []
+    if len(sides) not in (1, 2, 4) or not all(isinstance(side, int) for side in sides):
+        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element of tuple or list, got {padding}.")
+    left, top, right, bottom = sides if len(sides) == 4 else sides * (4 // len(sides))
+    return [left, right, top, bottom]
+

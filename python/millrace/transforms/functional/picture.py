@@ -1,0 +1,47 @@
+"""What a picture is: a PIL image, a tensor (..., C, H, W), or a numpy array (H, W, C) or (H, W)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, Union
+
+import numpy as np
+import torch
+from PIL import Image
+
+Picture = Union[Image.Image, np.ndarray, torch.Tensor]
+P = TypeVar("P", bound=Picture)
+
+
+def get_dimensions(picture: Picture) -> list[int]:
+    """[channels, height, width]. TypeError when `picture` is no picture."""
+    if isinstance(picture, Image.Image):
+        return [len(picture.getbands()), picture.height, picture.width]
+    if isinstance(picture, torch.Tensor) and picture.ndim >= 2:
+        return [picture.shape[-3] if picture.ndim > 2 else 1, picture.shape[-2], picture.shape[-1]]
+    if isinstance(picture, np.ndarray) and picture.ndim in (2, 3):
+        return [picture.shape[2] if picture.ndim == 3 else 1, picture.shape[0], picture.shape[1]]
+    shape = f" of shape {tuple(picture.shape)}" if isinstance(picture, (torch.Tensor, np.ndarray)) else ""
+    raise TypeError(
+        f"Unexpected type {type(picture)}{shape}: a picture is a PIL image, a tensor (..., C, H, W) or a numpy array (H, W, C)"
+    )
+
+
+def get_size(picture: Picture) -> list[int]:
+    """[height, width]."""
+    return get_dimensions(picture)[1:]
+
+
+def array_to_tensor(array: np.ndarray) -> torch.Tensor:
+    """A (C, H, W) copy of an array (H, W, C) or (H, W)."""
+    get_dimensions(array)
+    # A copy always: torch warns about arrays that may not be written to, which is what Pillow hands out.
+    return torch.from_numpy(np.array(np.atleast_3d(array).transpose(2, 0, 1), order="C", copy=True))
+
+
+def on_tensor(kernel: Callable[[torch.Tensor], torch.Tensor], picture: Union[np.ndarray, torch.Tensor]) -> Any:
+    """Runs `kernel` on a tensor, or on an array as a tensor (C, H, W) that is turned back afterwards."""
+    if isinstance(picture, torch.Tensor):
+        return kernel(picture)
+    result = kernel(array_to_tensor(picture)).permute(1, 2, 0).contiguous().numpy()
+    return result[..., 0] if picture.ndim == 2 else result

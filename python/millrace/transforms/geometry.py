@@ -1,0 +1,203 @@
+"""Transforms that change where pixels are: Resize, crops, flips."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import torch
+
+from . import functional as F
+from .base import RandomApplyTransform, Transform
+from .functional.geometry import PADDING_MODES, Fill, four_borders, two_sides
+from .functional.interpolation import Interpolation, interpolation_mode
+from .functional.picture import Picture
+
+Size = Union[int, Sequence[int]]
+
+
+class Resize(Transform):
+    """Resizes to `size`: (height, width), or an int for the shorter side.
+
+    `max_size` limits the longer side (int sizes only; with size=None it *is* the longer side). `antialias` concerns tensors and
+    arrays; Pillow always smooths when it shrinks, and so does the engine.
+    """
+
+    def __init__(
+        self,
+        size: Optional[Size],
+        interpolation: Interpolation = "bilinear",
+        max_size: Optional[int] = None,
+        antialias: Optional[bool] = True,
+    ) -> None:
+        super().__init__()
+        if size is None:
+            if not isinstance(max_size, int):
+                raise ValueError(f"max_size must be an integer when size is None, but got {max_size} instead.")
+        elif isinstance(size, int):
+            size = [size]
+        elif isinstance(size, Sequence) and len(size) in (1, 2):
+            size = list(size)
+        else:
+            raise ValueError(f"size can be an integer, a sequence of one or two integers, or None, but got {size} instead.")
+        interpolation_mode(interpolation)
+        self.size = size
+        self.interpolation = interpolation
+        self.max_size = max_size
+        self.antialias = antialias
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.resize(inpt, self.size, self.interpolation, self.max_size, self.antialias)
+
+
+class CenterCrop(Transform):
+    """Cuts out the middle, `size` large; a picture that is too small gets a border of 0 first."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.size = two_sides(size)
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.center_crop(inpt, self.size)
+
+
+class RandomResizedCrop(Transform):
+    """Cuts out a rectangle of random area and shape, and resizes it to `size`.
+
+    `scale` bounds the rectangle's area as a share of the picture's; `ratio` bounds width / height. After ten draws that do not
+    fit, the largest centred rectangle within `ratio` is taken.
+    """
+
+    def __init__(
+        self,
+        size: Size,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Interpolation = "bilinear",
+        antialias: Optional[bool] = True,
+    ) -> None:
+        super().__init__()
+        self.size = two_sides(size)
+        if not isinstance(scale, Sequence) or len(scale) != 2:
+            raise TypeError("Scale should be a sequence of two floats.")
+        if not isinstance(ratio, Sequence) or len(ratio) != 2:
+            raise TypeError("Ratio should be a sequence of two floats.")
+        if scale[0] > scale[1] or ratio[0] > ratio[1]:
+            warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=2)
+        interpolation_mode(interpolation)
+        self.scale = scale
+        self.ratio = ratio
+        self.interpolation = interpolation
+        self.antialias = antialias
+
+    @staticmethod
+    def get_params(img: Picture, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
+        """A random (top, left, height, width) for `img`."""
+        height, width = F.get_size(img)
+        # In float32, like torchvision: the same seed gives the same rectangle.
+        low, high = torch.log(torch.tensor(ratio)).tolist()
+        for _ in range(10):
+            area = height * width * torch.empty(1).uniform_(scale[0], scale[1]).item()
+            aspect = torch.exp(torch.empty(1).uniform_(low, high)).item()
+            w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+            if 0 < w <= width and 0 < h <= height:
+                top = int(torch.randint(0, height - h + 1, size=(1,)))
+                left = int(torch.randint(0, width - w + 1, size=(1,)))
+                return top, left, h, w
+        h, w = height, width
+        if width / height < min(ratio):
+            h = round(width / min(ratio))
+        elif width / height > max(ratio):
+            w = round(height * max(ratio))
+        return (height - h) // 2, (width - w) // 2, h, w
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        box = self.get_params(flat_inputs[0], self.scale, self.ratio)
+        return dict(zip(("top", "left", "height", "width"), box))
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.resized_crop(inpt, **params, size=self.size, interpolation=self.interpolation, antialias=self.antialias)
+
+
+class RandomCrop(Transform):
+    """Cuts out a rectangle of `size` at a random place, after putting a border around the picture if asked.
+
+    `padding`: an int, [x, y] or [left, top, right, bottom]; kept as [left, right, top, bottom], as torchvision's v2 keeps it.
+    `pad_if_needed` widens a picture that is too small, on both sides. `fill`, `padding_mode`: see `functional.pad`; `fill` may
+    also be a dict from picture type to fill, with "others" for the rest.
+    """
+
+    def __init__(
+        self,
+        size: Size,
+        padding: Optional[Union[int, Sequence[int]]] = None,
+        pad_if_needed: bool = False,
+        fill: Union[Fill, dict] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__()
+        self.size = two_sides(size)
+        if padding_mode not in PADDING_MODES:
+            raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+        for value in fill.values() if isinstance(fill, dict) else [fill]:
+            if not (value is None or isinstance(value, (int, float, tuple, list))):
+                raise TypeError("Got inappropriate fill arg, only Numbers, tuples, lists and dicts are allowed.")
+        borders = None if padding is None else four_borders(padding)
+        self.padding = borders if padding else None
+        self.pad_if_needed = pad_if_needed
+        self.fill = fill
+        self.padding_mode = padding_mode
+
+    @staticmethod
+    def get_params(img: Picture, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
+        """A random (top, left, height, width) inside `img`."""
+        (height, width), (h, w) = F.get_size(img), output_size
+        if height < h or width < w:
+            raise ValueError(f"Required crop size {(h, w)} is larger than input image size {(height, width)}")
+        if (height, width) == (h, w):
+            return 0, 0, h, w
+        top = int(torch.randint(0, height - h + 1, size=(1,)))
+        left = int(torch.randint(0, width - w + 1, size=(1,)))
+        return top, left, h, w
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        height, width = F.get_size(flat_inputs[0])
+        h, w = self.size
+        left, right, top, bottom = self.padding or (0, 0, 0, 0)
+        if self.pad_if_needed:
+            short_y, short_x = max(h - height - top - bottom, 0), max(w - width - left - right, 0)
+            left, right, top, bottom = left + short_x, right + short_x, top + short_y, bottom + short_y
+        height, width = height + top + bottom, width + left + right
+        if height < h or width < w:
+            padded = "padded " if self.padding is not None else ""
+            raise ValueError(f"Required crop size {(h, w)} is larger than {padded}input image size {(height, width)}.")
+        # A side that leaves no choice draws nothing: torchvision's v2 keeps the generator still there.
+        y = int(torch.randint(0, height - h + 1, size=())) if height > h else 0
+        x = int(torch.randint(0, width - w + 1, size=())) if width > w else 0
+        return {"padding": [left, top, right, bottom], "top": y, "left": x, "height": h, "width": w}
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        box = dict(params)
+        padding = box.pop("padding")
+        if any(padding):
+            fill = self.fill
+            if isinstance(fill, dict):
+                fill = fill[type(inpt)] if type(inpt) in fill else fill.get("others")
+            inpt = F.pad(inpt, padding, fill, self.padding_mode)
+        return F.crop(inpt, **box) if F.get_size(inpt) != list(self.size) else inpt
+
+
+class RandomHorizontalFlip(RandomApplyTransform):
+    """Exchanges left and right with probability `p`."""
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.horizontal_flip(inpt)
+
+
+class RandomVerticalFlip(RandomApplyTransform):
+    """Exchanges top and bottom with probability `p`."""
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.vertical_flip(inpt)

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Makes everything a build needs: system packages, the virtual environment .venv, torch and the other Python packages.
+#
+#   scripts/setup.sh            (make demo and make test call it; a finished set-up is left alone in a fraction of a second)
+#
+# PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
+# TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tested_torch=2.13.0
+oldest_torch=2.11
+cpu_wheels=https://download.pytorch.org/whl/cpu
+python_packages="numpy pillow pybind11 scikit-build-core"
+test_packages="pytest hypothesis psutil"
+photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
+stop() { printf '\nset-up stopped: %s\n' "$*" >&2; exit 1; }
+
+# ---------------------------------------------------------------- is there anything to do?
+stamp=.venv/millrace-setup
+wanted="$(cksum < scripts/setup.sh) PYTHON=${PYTHON:-} TORCH=${TORCH:-}"
+if [ -x .venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then exit 0; fi
+
+# ---------------------------------------------------------------- system packages
+has_header() { printf '#include <cstddef>\n#include <cstdio>\n#include <%s>\n' "$1" | c++ -x c++ -fsyntax-only - 2>/dev/null; }
+python_can() { [ -n "$python" ] && "$python" -c "$1" 2>/dev/null; }
+recent_enough='import sys; raise SystemExit(sys.version_info < (3, 10))'
+
+find_python() {
+  python=""
+  for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 python3.10}; do
+    if command -v "$candidate" > /dev/null && "$candidate" -c "$recent_enough" 2>/dev/null; then
+      python=$(command -v "$candidate")
+      return
+    fi
+  done
+}
+
+# One line for each thing that is missing: Debian's and Ubuntu's package, then what it is.
+missing_system_packages() {
+  find_python
+  if ! command -v c++ > /dev/null; then
+    echo "build-essential: a C++20 compiler (GCC 11, Clang 14 or newer)"
+  fi
+  command -v pkg-config > /dev/null || echo "pkg-config: pkg-config"
+  has_header jpeglib.h || echo "libjpeg-dev: libjpeg-turbo 2.1 or newer, with headers"
+  pkg-config --exists 'libhwy >= 1.0' 2> /dev/null || echo "libhwy-dev: Google Highway 1.0 or newer, with headers"
+  has_header gtest/gtest.h || echo "libgtest-dev: GoogleTest"
+  [ -n "$python" ] || echo "python3: Python 3.10 or newer"
+  python_can 'import venv, ensurepip' || echo "python3-venv: Python's venv module, with pip"
+  python_can 'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' ||
+    echo "python3-dev: Python's headers"
+}
+
+stop_for_old_python() {
+  if [ -z "$python" ] && command -v "${PYTHON:-python3}" > /dev/null; then
+    stop "millrace needs Python 3.10 or newer, but ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1);" \
+      "install a newer one and name it: PYTHON=python3.12"
+  fi
+}
+
+find_python
+stop_for_old_python
+missing=$(missing_system_packages)
+if [ -n "$missing" ]; then
+  packages=$(echo "$missing" | cut -d: -f1 | tr '\n' ' ')
+  as_root=""
+  if [ "$(id -u)" != 0 ]; then
+    if sudo -n true 2> /dev/null || { [ -t 0 ] && command -v sudo > /dev/null; }; then as_root=sudo; else as_root=none; fi
+  fi
+  if command -v apt-get > /dev/null && [ "$as_root" != none ]; then
+    say "installing system packages: $packages"
+    $as_root apt-get update -qq || echo "(apt-get update failed; trying with the lists there are)"
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages > /dev/null ||
+      stop "apt-get could not install: $packages"
+    missing=$(missing_system_packages)
+  fi
+fi
+if [ -n "$missing" ]; then
+  echo "These are missing (package name on Debian and Ubuntu: what it is):" >&2
+  echo "$missing" | sed 's/^/  /' >&2
+  stop "install them and run the same command again"
+fi
+find_python
+stop_for_old_python  # what apt-get brought may be old, too
+
+# ---------------------------------------------------------------- the virtual environment
+torch_is_usable="
+import importlib.metadata as m
+v = [int(p) for p in m.version('torch').split('+')[0].split('.')[:2]]
+raise SystemExit(v < [int(p) for p in '$oldest_torch'.split('.')])"
+
+if [ ! -x .venv/bin/python ]; then
+  if "$python" -c "$torch_is_usable" 2> /dev/null; then
+    say "making .venv on top of $python, whose torch is used as it is"
+    "$python" -m venv --system-site-packages .venv
+    # When $python is itself a virtual environment, "system" means the Python below it: name its packages as well.
+    site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+    "$python" -c 'import sysconfig; p = sysconfig.get_paths(); print(*dict.fromkeys([p["purelib"], p["platlib"]]), sep="\n")' \
+      > "$site/made-from.pth"
+  else
+    say "making .venv with $("$python" --version)"
+    "$python" -m venv .venv
+  fi
+fi
+venv=$PWD/.venv/bin/python
+"$venv" -m pip --version > /dev/null 2>&1 || "$venv" -m ensurepip > /dev/null  # an interrupted set-up may have left none
+site=$("$venv" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+echo "$PWD/python" > "$site/millrace-source-tree.pth"  # `import millrace` finds python/millrace, where the build puts _core
+
+not_installed() {
+  "$venv" - "$@" <<'PY'
+import sys
+from importlib.metadata import PackageNotFoundError, version
+for name in sys.argv[1:]:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        print(name, end=" ")
+PY
+}
+pip_install() { "$venv" -m pip install --disable-pip-version-check "$@"; }
+
+if ! "$venv" -c "$torch_is_usable" 2> /dev/null; then
+  say "installing torch; this is the long part (about 200 MB for the CPU build)"
+  if [ -n "${TORCH:-}" ]; then
+    pip_install $TORCH || stop "pip could not install TORCH='$TORCH'"
+  else
+    # The CPU build has no place of its own on PyPI, where the same version is several GB of CUDA: ask for it by name first.
+    pip_install -q "torch==$tested_torch+cpu" 2> /dev/null ||
+      pip_install "torch==$tested_torch+cpu" --extra-index-url "$cpu_wheels" ||
+      { say "the CPU build cannot be had; taking PyPI's"; pip_install "torch==$tested_torch"; } ||
+      stop "pip could not install torch $tested_torch; install any torch from $oldest_torch on and run the same command again"
+  fi
+fi
+
+build_tools=""
+command -v cmake > /dev/null || build_tools="cmake"
+command -v ninja > /dev/null || build_tools="$build_tools ninja"
+required=$(not_installed $python_packages $test_packages $build_tools)
+if [ -n "$required" ]; then
+  say "installing Python packages: $required"
+  pip_install -q $required || stop "pip could not install: $required"
+fi
+
+# torchvision is what the tests compare with; each torch release has exactly one.
+torchvision=$("$venv" -c 'import importlib.metadata as m; print("torchvision==0.%d.*" % (int(m.version("torch").split(".")[1]) + 15))')
+for optional in "$torchvision" $photo_packages; do
+  [ -n "$(not_installed "${optional%%==*}")" ] || continue
+  say "installing $optional (without its dependencies)"
+  pip_install -q --no-deps "$optional" || echo "    not to be had: what compares with it will be skipped"
+done
+echo "$wanted" > $stamp
+say "set-up complete: $("$venv" -c 'import sys, torch; print("Python", sys.version.split()[0] + ", torch", torch.__version__)')"

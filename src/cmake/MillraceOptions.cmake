@@ -1,0 +1,47 @@
+# The build's switches, in one place and printed at the end of configuring.
+option(MILLRACE_PYTHON "Build the Python module (needs Python, pybind11, torch)" ON)
+option(MILLRACE_TESTS "Build the C++ tests (needs GoogleTest)" OFF)
+option(MILLRACE_BENCHMARKS "Build the native micro-benchmarks" OFF)
+option(MILLRACE_DEVELOPER "Warnings are errors" OFF)
+set(MILLRACE_SANITIZE "" CACHE STRING "Sanitizer for everything: address, thread, undefined, or a comma list; empty for none")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(MILLRACE_CCACHE ccache)
+if(MILLRACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
+endif()
+
+function(millrace_print_options)
+  if(CUDAToolkit_FOUND)
+    set(cuda "found ${CUDAToolkit_VERSION} (no code uses it yet)")
+  else()
+    set(cuda "not found (not needed)")
+  endif()
+  message(STATUS "millrace ${PROJECT_VERSION}")
+  foreach(row
+      "build type|${CMAKE_BUILD_TYPE}" "compiler|${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
+      "MILLRACE_PYTHON|${MILLRACE_PYTHON}" "MILLRACE_TESTS|${MILLRACE_TESTS}" "MILLRACE_BENCHMARKS|${MILLRACE_BENCHMARKS}"
+      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}"
+      "libjpeg|${JPEG_VERSION} ${JPEG_LIBRARIES}" "highway|${HWY_VERSION}" "torch|${Torch_VERSION}" "CUDA Toolkit|${cuda}")
+    string(REPLACE "|" ";" cells "${row}")
+    list(GET cells 0 name)
+    list(LENGTH cells count)
+    set(value "")
+    if(count GREATER 1)
+      list(GET cells 1 value)
+    endif()
+    string(LENGTH "${name}" width)
+    math(EXPR pad "22 - ${width}")
+    string(REPEAT " " ${pad} space)
+    message(STATUS "  ${name}${space}${value}")
+  endforeach()
+endfunction()

@@ -1,0 +1,18 @@
+// Inverse DCT of four blocks at a time, dequantisation included, equal to libjpeg's "islow" to the last bit.
+//
+// The algorithm is that of Loeffler, Ligtenberg and Moschytz (ICASSP 1989) with 13-bit constants and libjpeg's two rounding
+// steps. One vector lane group of 128 bits is one block, so every vector width runs the same code. Pure, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace {
+
+// `coefficients`: four blocks in the layout of block_reader.h, 64-byte aligned. `quant`: 64 values in natural order, 16-byte
+// aligned. Writes 8 rows of 32 samples; `out` needs no alignment.
+using IdctGroup = void (*)(const int16_t* coefficients, const int16_t* quant, uint8_t* out, ptrdiff_t stride);
+
+IdctGroup idct_group();  // the best for this machine
+
+}  // namespace millrace

@@ -1,0 +1,136 @@
+#include "codecs/image_header.h"
+
+#include <algorithm>
+#include <string>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+using Bytes = std::span<const uint8_t>;
+
+bool starts_with(Bytes bytes, std::initializer_list<uint8_t> magic) {
+  return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+}
+
+[[noreturn]] void fail(const std::string& message, size_t offset) {
+  throw Error(ErrorKind::corrupt_data, message, {}, static_cast<int64_t>(offset));
+}
+
+uint32_t big16(Bytes b, size_t at) { return uint32_t{b[at]} << 8 | b[at + 1]; }
+
+// One TIFF structure inside an EXIF segment; its two header letters choose the byte order.
+struct Tiff {
+  Bytes bytes;
+  bool little = false;
+  uint32_t u16(size_t at) const { return little ? bytes[at] | uint32_t{bytes[at + 1]} << 8 : big16(bytes, at); }
+  uint32_t u32(size_t at) const { return little ? u16(at) | u16(at + 2) << 16 : u16(at) << 16 | u16(at + 2); }
+};
+
+// The orientation of IFD0, or 0 when there is none: damaged EXIF is common in the wild and must not stop a decode.
+int exif_orientation(Bytes segment) {
+  constexpr uint32_t kOrientationTag = 0x0112, kShort = 3;
+  if (!starts_with(segment, {'E', 'x', 'i', 'f', 0, 0})) return 0;
+  Tiff tiff{segment.subspan(6)};
+  if (tiff.bytes.size() < 8) return 0;
+  tiff.little = tiff.bytes[0] == 'I' && tiff.bytes[1] == 'I';
+  if (!tiff.little && !(tiff.bytes[0] == 'M' && tiff.bytes[1] == 'M')) return 0;
+  const size_t ifd = tiff.u32(4);
+  if (tiff.u16(2) != 42 || ifd + 2 > tiff.bytes.size()) return 0;
+  const uint32_t entries = tiff.u16(ifd);
+  for (uint32_t i = 0; i < entries; ++i) {
+    const size_t at = ifd + 2 + size_t{12} * i;
+    if (at + 12 > tiff.bytes.size()) return 0;
+    if (tiff.u16(at) != kOrientationTag) continue;
+    const uint32_t value = tiff.u16(at + 8);
+    return tiff.u16(at + 2) == kShort && value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
+  }
+  return 0;
+}
+
+bool is_frame_marker(uint8_t marker) {
+  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+}
+
+void read_frame(Bytes segment, uint8_t marker, size_t offset, JpegHeader& header) {
+  if (segment.size() < 6) fail("JPEG frame header is cut short: the file is damaged", offset);
+  header.precision = segment[0];
+  header.height = static_cast<int32_t>(big16(segment, 1));
+  header.width = static_cast<int32_t>(big16(segment, 3));
+  header.components = segment[5];
+  header.progressive = (marker & 3) == 2;
+  header.arithmetic = marker >= 0xC8;
+  if (header.width == 0 || header.height == 0)
+    fail("JPEG header gives an empty picture (" + std::to_string(header.width) + " x " + std::to_string(header.height) + ")", offset);
+  const int64_t pixels = int64_t{header.width} * header.height;
+  if (pixels > kMaxPixels)
+    fail("JPEG header claims " + std::to_string(header.width) + " x " + std::to_string(header.height) + " = " + std::to_string(pixels) +
+             " pixels, above the limit of " + std::to_string(kMaxPixels) +
+             " that guards against decompression bombs; shrink or remove the file", offset);
+  if (header.components != 1 && header.components != 3 && header.components != 4)
+    fail("JPEG with " + std::to_string(header.components) + " components: only 1 (grey), 3 (colour) and 4 (CMYK) have a meaning as RGB",
+         offset);
+}
+
+}  // namespace
+
+ImageFormat sniff(Bytes bytes) {
+  if (starts_with(bytes, {0xFF, 0xD8, 0xFF})) return ImageFormat::jpeg;
+  if (starts_with(bytes, {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'})) return ImageFormat::png;
+  if (starts_with(bytes, {'G', 'I', 'F', '8'})) return ImageFormat::gif;
+  if (starts_with(bytes, {'I', 'I', 42, 0}) || starts_with(bytes, {'M', 'M', 0, 42})) return ImageFormat::tiff;
+  if (starts_with(bytes, {'R', 'I', 'F', 'F'}) && bytes.size() >= 12 && starts_with(bytes.subspan(8), {'W', 'E', 'B', 'P'}))
+    return ImageFormat::webp;
+  if (starts_with(bytes, {'B', 'M'})) return ImageFormat::bmp;
+  return ImageFormat::unknown;
+}
+
+const char* format_name(ImageFormat format) {
+  switch (format) {
+    case ImageFormat::jpeg: return "JPEG";
+    case ImageFormat::png: return "PNG";
+    case ImageFormat::gif: return "GIF";
+    case ImageFormat::bmp: return "BMP";
+    case ImageFormat::tiff: return "TIFF";
+    case ImageFormat::webp: return "WebP";
+    case ImageFormat::unknown: break;
+  }
+  return "unknown";
+}
+
+JpegHeader probe_jpeg(Bytes bytes) {
+  if (bytes.empty()) fail("file is empty (0 bytes), not a JPEG", 0);
+  if (!starts_with(bytes, {0xFF, 0xD8})) fail("not a JPEG: the first two bytes are not FF D8", 0);
+  JpegHeader header;
+  bool have_frame = false, have_orientation = false;
+  size_t at = 2;
+  // Behind the frame header only an EXIF segment is still of interest, so damage there just ends the walk.
+  while (true) {
+    // Stray bytes between segments are skipped, as libjpeg does.
+    while (at < bytes.size() && bytes[at] != 0xFF) ++at;
+    while (at < bytes.size() && bytes[at] == 0xFF) ++at;
+    if (at >= bytes.size()) break;
+    const uint8_t marker = bytes[at++];
+    if (marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) continue;  // no length field
+    if (marker == 0xDA || marker == 0xD9 || marker == 0xD8) break;
+    if (at + 2 > bytes.size()) break;
+    const size_t length = big16(bytes, at);
+    if (length < 2 || at + length > bytes.size()) break;
+    const Bytes segment = bytes.subspan(at + 2, length - 2);
+    if (is_frame_marker(marker) && !have_frame) {
+      read_frame(segment, marker, at - 2, header);
+      have_frame = true;
+    } else if (marker == 0xE1 && !have_orientation) {
+      const int orientation = exif_orientation(segment);
+      have_orientation = orientation != 0;
+      if (have_orientation) header.orientation = orientation;
+    }
+    at += length;
+  }
+  if (!have_frame)
+    fail("JPEG has no readable frame header (" + std::to_string(bytes.size()) + " bytes): the file is truncated or damaged", at);
+  return header;
+}
+
+}  // namespace millrace

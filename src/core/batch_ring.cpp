@@ -1,0 +1,173 @@
+#include "core/batch_ring.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fork_guard.h"
+#include "core/slot_memory.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+struct AlignedDelete {
+  void operator()(uint8_t* memory) const { ::operator delete[](memory, kAlignment); }
+};
+
+}  // namespace
+
+// Owned by its lease alone while lent: only the lease's holder touches it, so it needs no lock. The generation is compared
+// before anything else: in a forked child `ring` must not be locked, not even counted down (its end could lock).
+struct Lease::Slot {
+  uint64_t generation = fork_generation();
+  MemoryBlock pages;
+  std::unique_ptr<uint8_t[], AlignedDelete> copied;  // instead of pages: copy_of()
+  size_t size_bytes = 0;
+  bool overflow = false;
+  std::shared_ptr<BatchRing::State> ring;  // null: overflow memory and copies end with their lease
+};
+
+struct BatchRing::State {
+  State(int slot_count, std::function<void()> callback) : slots(slot_count), on_release(std::move(callback)) {}
+
+  const uint64_t generation = fork_generation();
+  const int slots;
+  const std::function<void()> on_release;
+  std::atomic<int64_t> overflow_count{0};
+
+  std::mutex mutex;  // guards everything below
+  bool closed = false;
+  int lent = 0;
+  std::vector<MemoryBlock> free;  // the one that came back last is at the end
+
+  // Under the lock: the free block that suits best, or an empty one for the caller to fill.
+  MemoryBlock take_free(size_t bytes) {
+    if (free.empty()) return {};
+    const auto fits = [bytes](const MemoryBlock& block) { return block.size_bytes() >= bytes; };
+    auto best = std::find_if(free.rbegin(), free.rend(), fits);
+    // None is large enough: while the ring may still grow, add one; else one of the small ones goes.
+    if (best == free.rend() && lent + static_cast<int>(free.size()) < slots) return {};
+    if (best == free.rend()) best = free.rbegin();
+    MemoryBlock block = std::move(*best);
+    free.erase(std::next(best).base());
+    return block;
+  }
+
+  void give_back(MemoryBlock block) {
+    {
+      const std::lock_guard lock(mutex);
+      --lent;
+      if (!closed) free.push_back(std::move(block));
+    }
+    if (block.data() != nullptr) cache_block(std::move(block));
+    if (on_release) on_release();
+  }
+};
+
+Lease::Lease() noexcept = default;
+Lease::Lease(std::unique_ptr<Slot> slot) noexcept : slot_(std::move(slot)) {}
+Lease::Lease(Lease&& other) noexcept = default;
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this != &other) {
+    give_back();
+    slot_ = std::move(other.slot_);
+  }
+  return *this;
+}
+
+Lease::~Lease() { give_back(); }
+
+void Lease::give_back() noexcept {
+  if (slot_ == nullptr) return;
+  if (slot_->generation != fork_generation()) {
+    static_cast<void>(slot_.release());
+    return;
+  }
+  const std::unique_ptr<Slot> slot = std::move(slot_);
+  if (const auto ring = std::move(slot->ring)) ring->give_back(std::move(slot->pages));
+}
+
+Lease Lease::copy_of(const uint8_t* bytes, size_t size_bytes) {
+  auto slot = std::make_unique<Slot>();
+  slot->copied.reset(static_cast<uint8_t*>(::operator new[](std::max<size_t>(size_bytes, 1), kAlignment)));
+  std::memcpy(slot->copied.get(), bytes, size_bytes);
+  slot->size_bytes = size_bytes;
+  return Lease(std::move(slot));
+}
+
+void Lease::resize(size_t size_bytes) {
+  if (size_bytes > slot_->pages.size_bytes()) {
+    MemoryBlock larger = take_block(size_bytes);
+    std::swap(slot_->pages, larger);
+    if (larger.data() != nullptr) cache_block(std::move(larger));
+  }
+  slot_->size_bytes = size_bytes;
+}
+
+uint8_t* Lease::data() const { return slot_->copied ? slot_->copied.get() : slot_->pages.data(); }
+size_t Lease::size_bytes() const { return slot_->size_bytes; }
+bool Lease::overflow() const { return slot_->overflow; }
+
+BatchRing::BatchRing(int slots, std::function<void()> on_release) {
+  if (slots < 1)
+    throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
+  state_ = std::make_shared<State>(slots, std::move(on_release));
+}
+
+BatchRing::~BatchRing() {
+  if (state_->generation != fork_generation()) {
+    new std::shared_ptr<State>(std::move(state_));  // leaked: its lock may never open in this process
+    return;
+  }
+  std::vector<MemoryBlock> blocks;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+    blocks.swap(state_->free);
+  }
+  for (MemoryBlock& block : blocks) cache_block(std::move(block));
+}
+
+std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
+  auto slot = std::make_unique<Lease::Slot>();
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->lent == state_->slots) return std::nullopt;
+    slot->pages = state_->take_free(bytes);
+    ++state_->lent;
+  }
+  Lease lease(std::move(slot));
+  try {
+    lease.resize(bytes);
+  } catch (...) {
+    // Not through the lease: the caller may hold the lock that its release callback takes.
+    const std::lock_guard lock(state_->mutex);
+    --state_->lent;
+    throw;
+  }
+  lease.slot_->ring = state_;
+  return lease;
+}
+
+Lease BatchRing::acquire_overflow(size_t bytes) {
+  auto slot = std::make_unique<Lease::Slot>();
+  slot->overflow = true;
+  Lease lease(std::move(slot));
+  lease.resize(bytes);
+  state_->overflow_count.fetch_add(1, std::memory_order_relaxed);
+  return lease;
+}
+
+int BatchRing::slots() const { return state_->slots; }
+int64_t BatchRing::overflow_count() const { return state_->overflow_count.load(std::memory_order_relaxed); }
+
+}  // namespace millrace

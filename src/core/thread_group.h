@@ -1,0 +1,32 @@
+// ThreadGroup: a fixed number of named threads that run one function and are joined at the end.
+//
+// The threads take no signals but those that report a fault or a profiler's tick: Ctrl-C belongs to the caller's threads, and no
+// system call of a worker is interrupted. The function must return when its owner tells it to, by the owner's own means: join()
+// and the destructor wait for that. Not for use in a forked child, where the threads do not exist.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace millrace {
+
+class ThreadGroup {
+ public:
+  ThreadGroup() = default;
+  ~ThreadGroup() { join(); }
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+
+  // Adds a thread that runs `body`, shown as `name` by ps and top (15 characters). Throws Error(system) when the system has no
+  // thread left.
+  void start(const std::string& name, std::function<void()> body);
+  void join();
+  size_t size() const { return threads_.size(); }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace millrace

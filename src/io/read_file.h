@@ -1,0 +1,28 @@
+// read_file: a whole file into a reused buffer.
+//
+// One open, one fstat, one read for ordinary files; files that grow or report no size are read to their end. The buffer keeps its
+// memory from call to call. Throws Error(not_found | system) with path and errno. Any thread, one buffer each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace millrace {
+
+class FileBuffer {
+ public:
+  std::span<const uint8_t> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  friend void read_file(const std::string& path, FileBuffer& into);
+  void grow(size_t bytes);  // capacity of at least `bytes`; what was read so far stays
+  std::unique_ptr<uint8_t[]> data_;
+  size_t size_ = 0, capacity_ = 0;
+};
+
+void read_file(const std::string& path, FileBuffer& into);
+
+}  // namespace millrace

@@ -1,0 +1,69 @@
+#include "loader/batch_task.h"
+
+#include <string>
+#include <utility>
+
+#include "base/checked.h"
+
+namespace millrace {
+namespace {
+
+size_t row_bytes(const OutputShape& shape, DType type) {
+  const size_t plane = checked_mul(static_cast<size_t>(shape.height), static_cast<size_t>(shape.width), "a row of a batch");
+  return checked_mul(plane, static_cast<size_t>(shape.channels) * dtype_bytes(type), "a row of a batch");
+}
+
+std::string shape_text(const OutputShape& shape) {
+  return "[" + std::to_string(shape.channels) + ", " + std::to_string(shape.height) + ", " + std::to_string(shape.width) + "]";
+}
+
+}  // namespace
+
+BatchTask::BatchTask(int64_t batch_id, EpochSeed epoch_seed, std::vector<RowKey> row_keys, std::optional<OutputShape> fixed_shape,
+                     DType element_type)
+    : id(batch_id),
+      epoch(epoch_seed),
+      type(element_type),
+      submitted_rows(static_cast<int64_t>(row_keys.size())),
+      keys(std::move(row_keys)),
+      rows(submitted_rows),
+      unfinished(submitted_rows),
+      shape(fixed_shape),
+      row_shapes(keys.size(), OutputShape{0, 0, 0}) {
+  if (shape) static_cast<void>(batch_bytes(*shape));
+}
+
+size_t BatchTask::batch_bytes(const OutputShape& of) const {
+  return checked_mul(row_bytes(of, type), static_cast<size_t>(submitted_rows), "a batch");
+}
+
+uint8_t* BatchTask::place(int64_t row, const OutputShape& row_shape, std::vector<uint8_t>& elsewhere) {
+  const size_t bytes = row_bytes(row_shape, type);
+  {
+    const std::lock_guard lock(shape_mutex);
+    row_shapes[static_cast<size_t>(row)] = row_shape;
+    if (!shape) {
+      lease.resize(batch_bytes(row_shape));
+      shape = row_shape;
+    }
+    if (*shape == row_shape) return lease.data() + bytes * static_cast<size_t>(row);
+  }
+  if (elsewhere.size() < bytes) elsewhere.resize(bytes);
+  return elsewhere.data();
+}
+
+std::exception_ptr BatchTask::first_error() const {
+  if (error) return error;
+  for (const RowFailure& failure : failures)  // sorted by row
+    if (failure.error) return failure.error;
+  for (int64_t row = 1; row < rows; ++row) {
+    const OutputShape &first = row_shapes[0], &other = row_shapes[static_cast<size_t>(row)];
+    if (other == first) continue;
+    return std::make_exception_ptr(
+        Error(ErrorKind::shape_mismatch, "stack expects each tensor to be equal size, but got " + shape_text(first) +
+                                             " at entry 0 and " + shape_text(other) + " at entry " + std::to_string(row)));
+  }
+  return nullptr;
+}
+
+}  // namespace millrace

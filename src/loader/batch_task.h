@@ -1,0 +1,68 @@
+// BatchTask: one submitted batch on its way: its keys, its slot, and what went wrong.
+//
+// Life: submitted -> claimed row by row -> complete -> settled by the consumer -> handed out. Shared between the queue and the
+// workers that hold a row of it (the reason for shared_ptr): a batch that is thrown away stays writable until they let go.
+// Who may touch what is written at each group of members.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/batch_ring.h"
+#include "loader/data_loader.h"
+#include "loader/epoch_keys.h"
+
+namespace millrace {
+
+// What went wrong at a row that failed at least once.
+struct RowFailure {
+  int64_t row = 0;
+  std::vector<SampleError> left_out;  // samples that were tried and could not be read
+  std::exception_ptr error;           // null: another sample has taken the row
+  bool any() const { return error != nullptr || !left_out.empty(); }
+};
+
+struct BatchTask {
+  BatchTask(int64_t batch_id, EpochSeed epoch_seed, std::vector<RowKey> row_keys, std::optional<OutputShape> fixed_shape,
+            DType element_type);
+
+  // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more than memory can be.
+  size_t batch_bytes(const OutputShape& shape) const;
+
+  // Where `row` of this shape is to be written. The first row to come decides the batch's shape; a row of another shape goes to
+  // `elsewhere` (so that its errors still show) and makes first_error() speak. Any thread, each its own row; a slot must be there.
+  uint8_t* place(int64_t row, const OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
+
+  // The first error of a complete batch, in the order in which one thread would have met them: rows, then their shapes, which
+  // are compared in torch.stack's words. Null: there is none.
+  std::exception_ptr first_error() const;
+
+  // Set once before the task is shared.
+  const int64_t id;
+  const EpochSeed epoch;
+  const DType type;
+  const int64_t submitted_rows;
+
+  // Written by the one thread that holds the row; read by the consumer when the batch is complete.
+  std::vector<RowKey> keys;
+
+  // Under the queue's lock; the consumer's alone once the batch is complete.
+  int64_t rows;            // submitted_rows, less what `skip` took off the end
+  int64_t claimed = 0;     // rows 0 .. claimed - 1 are made or in work
+  int64_t unfinished;      // of `rows` and of rows taken off while in work
+  Lease lease;
+  std::vector<RowFailure> failures;
+  std::exception_ptr error;  // the batch as a whole: no memory for it
+
+  std::atomic<bool> abandoned{false};  // nobody waits for it any more; relaxed: a hint to give up early
+
+  std::mutex shape_mutex;  // guards the members below until the batch is complete
+  std::optional<OutputShape> shape;
+  std::vector<OutputShape> row_shapes;  // channels == 0: not known
+};
+
+}  // namespace millrace

@@ -1,0 +1,25 @@
+// DataLoader::create: the engine over image files.
+#include "loader/data_loader.h"
+
+#include <string>
+#include <utility>
+
+#include "loader/row_source.h"
+#include "loader/worker.h"
+
+namespace millrace {
+
+std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset, const LoaderOptions& options) {
+  if (dataset->labels.size() != dataset->paths->size())
+    throw Error(ErrorKind::invalid_argument, "the dataset has " + std::to_string(dataset->paths->size()) + " paths but " +
+                                                 std::to_string(dataset->labels.size()) + " labels");
+  RowSource source;
+  source.size = static_cast<int64_t>(dataset->paths->size());
+  source.type = dataset->pipeline->output_type();
+  source.fixed_shape = dataset->pipeline->fixed_shape();
+  source.labels = dataset->labels;
+  source.make_maker = [dataset](StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
+  return make_loader(std::move(source), options);
+}
+
+}  // namespace millrace

@@ -1,0 +1,84 @@
+// DataLoader: batches of an ImageDataset in order, made by worker threads ahead of the consumer.
+//
+//   submit() index lists  ->  workers claim (batch, row) in order  ->  slots of the ring  ->  next() hands batches out in order
+//
+// Threads claim single samples, in order, so the first batch is ready after one N-th of its cost and at most `slots` batches are
+// in memory. threads == 0: nothing runs until next(), which then works in the calling thread.
+// The consumer's side (start_epoch, submit, next, close) belongs to one thread at a time; stats() may be called from any.
+// Ends: close() or the destructor stop the workers after their current sample and join them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/batch_ring.h"
+#include "loader/image_dataset.h"
+#include "millrace/error.h"
+
+namespace millrace {
+
+enum class ErrorPolicy : uint8_t {
+  raise,    // next() throws the first error of the batch, by row; the following batch can still be had
+  skip,     // the hole is filled from the epoch's end; the epoch gets shorter
+  replace,  // the next readable index (i + 1 mod n) takes the row
+};
+
+struct LoaderOptions {
+  int threads = 1;
+  int slots = 3;  // batches in memory, the one the consumer holds included
+  ErrorPolicy on_error = ErrorPolicy::raise;
+  bool drop_last = false;  // skip only: an incomplete last batch is not handed out
+};
+
+struct Batch {
+  int64_t id = 0;
+  int64_t rows = 0;
+  OutputShape shape;  // of one row
+  DType type = DType::f32;
+  Lease images;       // rows x shape elements, dense
+  std::vector<int64_t> labels;
+};
+
+struct SampleError {
+  int64_t index = 0;
+  std::string path;
+  int64_t offset = -1;
+  std::string reason;
+};
+
+struct LoaderStats {
+  int64_t samples = 0, batches = 0, bytes = 0;
+  double read_seconds = 0, decode_seconds = 0, transform_seconds = 0, collate_seconds = 0;  // sums over the workers
+  double wait_seconds = 0;  // the consumer waited for a batch
+  int slots = 0;
+  int64_t overflow_slots = 0;
+  std::vector<SampleError> errors;  // samples left out, in the order of their rows; none under `raise`
+};
+
+class DataLoader {
+ public:
+  enum class Status : uint8_t { ready, pending, end };
+
+  static std::unique_ptr<DataLoader> create(std::shared_ptr<const ImageDataset> dataset, const LoaderOptions& options);
+  virtual ~DataLoader() = default;
+
+  // Throws away what is outstanding and begins an epoch; batch ids and occurrences start from 0 again.
+  virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
+  // One batch's indices (root dataset); negative ones count from the end. One outside [-n, n) is that row's Error(out_of_range).
+  virtual void submit(std::vector<int64_t> indices) = 0;
+  // No further submit() in this epoch. Under `skip`, batches are handed out only after this (the tail must be known).
+  virtual void end_epoch() = 0;
+
+  // The next batch in order: waits (or works, threads == 0) for about `timeout_ms`, then answers `pending`, so that the caller
+  // can look at signals. `end`: all submitted batches are handed out and end_epoch() was called, or nothing is outstanding.
+  // Throws the batch's Error; the batch counts as handed out.
+  virtual Status next(Batch& out, int timeout_ms) = 0;
+
+  virtual void close() = 0;
+  virtual LoaderStats stats() const = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,192 @@
+#include "loader/engine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kSecondsPerNs = 1e-9;
+
+}  // namespace
+
+Engine::Engine(RowSource source, const LoaderOptions& options)
+    : source_(std::move(source)),
+      options_(options),
+      queue_(ClaimQueue::create(options.slots)),
+      keys_(source_.size),
+      consumer_(source_, options.on_error, none_readable_) {
+  for (int i = 0; i < options_.threads; ++i)
+    workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error, none_readable_));
+  try {
+    for (int i = 0; i < options_.threads; ++i)
+      threads_.start("millrace-" + std::to_string(i), [this, i] { run(*workers_[static_cast<size_t>(i)]); });
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Engine::~Engine() { close(); }
+
+void Engine::close() {
+  queue_->close();
+  threads_.join();
+  filler_.reset();
+  current_.reset();
+  claim_ = {};
+  phase_ = Phase::closed;
+}
+
+void Engine::start_epoch(uint64_t seed, uint64_t epoch) {
+  if (phase_ == Phase::closed) throw Error(ErrorKind::invalid_argument, "the loader is closed; make a new one");
+  queue_->discard_all();
+  filler_.reset();
+  current_.reset();
+  claim_ = {};
+  failure_ = {};
+  keys_.restart();
+  epoch_ = {seed, epoch};
+  next_id_ = 0;
+  none_readable_.store(false, std::memory_order_relaxed);
+  phase_ = Phase::open;
+}
+
+void Engine::submit(std::vector<int64_t> indices) {
+  if (phase_ != Phase::open)
+    throw Error(ErrorKind::invalid_argument, "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
+  if (indices.empty()) throw Error(ErrorKind::invalid_argument, "a batch needs at least one index");
+  queue_->push(std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape, source_.type));
+  ++next_id_;
+}
+
+void Engine::end_epoch() {
+  if (phase_ == Phase::open) phase_ = Phase::ended;
+}
+
+void Engine::run(RowWorker& worker) {
+  Claim claim;
+  RowFailure failure;
+  while (queue_->next_claim(claim, failure))
+    while (!worker.step(*claim.task, claim.row, failure) && !claim.task->abandoned.load(std::memory_order_relaxed)) {
+    }
+}
+
+// The consumer as the only worker: makes rows of the oldest batch until it is complete or the deadline has passed.
+void Engine::work(int64_t deadline_ns) {
+  if (!claim_.task && !queue_->next_claim_of_oldest(claim_, failure_)) return;
+  do {
+    const bool settled = consumer_.step(*claim_.task, claim_.row, failure_);
+    if (settled && !queue_->next_claim_of_oldest(claim_, failure_)) return;
+  } while (now_ns() < deadline_ns);
+}
+
+bool Engine::find_oldest(int64_t deadline_ns) {
+  if (current_) return true;
+  if (workers_.empty()) work(deadline_ns);
+  current_ = queue_->pop_complete(deadline_ns);
+  if (!current_) return false;
+  auto& failures = current_->failures;
+  std::sort(failures.begin(), failures.end(), [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
+  while (!failures.empty() && failures.back().row >= current_->rows) failures.pop_back();  // `skip` took those rows off
+  if (options_.on_error == ErrorPolicy::skip) filler_.emplace(*current_, *queue_, consumer_);
+  return true;
+}
+
+// Brings current_ into the form in which it is handed out. False: the deadline has passed before.
+bool Engine::settle(int64_t deadline_ns) {
+  if (filler_ && !filler_->fill(deadline_ns)) return false;
+  filler_.reset();
+  record_failures();
+  return true;
+}
+
+void Engine::record_failures() {
+  const std::lock_guard lock(stats_mutex_);
+  for (RowFailure& failure : current_->failures) {
+    std::move(failure.left_out.begin(), failure.left_out.end(), std::back_inserter(counted_.errors));
+    failure.left_out.clear();
+  }
+}
+
+DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
+  if (options_.on_error == ErrorPolicy::skip && phase_ == Phase::open && next_id_ > 0)
+    throw Error(ErrorKind::invalid_argument,
+                "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
+  const int64_t start = now_ns(), deadline = start + int64_t{timeout_ms} * 1'000'000;
+  const bool found = find_oldest(deadline) && settle(deadline);
+  {
+    const std::lock_guard lock(stats_mutex_);
+    counted_.wait_seconds += static_cast<double>(now_ns() - start) * kSecondsPerNs;
+  }
+  if (!found) return current_ || !queue_->empty() ? DataLoader::Status::pending : DataLoader::Status::end;
+
+  const std::shared_ptr<BatchTask> task = std::move(current_);
+  if (const auto error = task->first_error()) std::rethrow_exception(error);
+  if (task->rows == 0 && task->id == 0) {
+    const std::lock_guard lock(stats_mutex_);
+    const SampleError& last = counted_.errors.back();
+    throw Error(ErrorKind::corrupt_data, "none of this epoch's samples can be read; the last one: " + last.reason, last.path, last.offset);
+  }
+  const bool incomplete = task->rows < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
+  if (task->rows == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;
+  hand_over(*task, out);
+  return DataLoader::Status::ready;
+}
+
+// A failed row may have decided the batch's shape before another sample took its place: then all rows were made for nothing.
+void Engine::remake_if_shape_changed(BatchTask& task) {
+  const OutputShape shape = task.row_shapes.front();
+  if (*task.shape == shape) return;
+  task.lease.resize(task.batch_bytes(shape));
+  task.shape = shape;
+  for (int64_t row = 0; row < task.rows; ++row) consumer_.make(task, row);
+}
+
+void Engine::hand_over(BatchTask& task, Batch& out) {
+  remake_if_shape_changed(task);
+  const StageTimer timer(&consumer_.times(), Stage::collate);
+  const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) * static_cast<size_t>(task.rows);
+  out.id = task.id;
+  out.rows = task.rows;
+  out.shape = *task.shape;
+  out.type = task.type;
+  out.labels.clear();
+  for (int64_t row = 0; row < task.rows; ++row)
+    out.labels.push_back(source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
+  if (bytes < kSmallFieldBytes) {
+    out.images = Lease::copy_of(task.lease.data(), bytes);
+  } else {
+    task.lease.resize(bytes);
+    out.images = std::move(task.lease);
+  }
+  const std::lock_guard lock(stats_mutex_);
+  ++counted_.batches;
+  counted_.samples += task.rows;
+  counted_.bytes += static_cast<int64_t>(bytes + out.labels.size() * sizeof(int64_t));
+}
+
+LoaderStats Engine::stats() const {
+  LoaderStats result;
+  {
+    const std::lock_guard lock(stats_mutex_);
+    result = counted_;
+  }
+  result.slots = queue_->ring().slots();
+  result.overflow_slots = queue_->ring().overflow_count();
+  const auto add = [&result](const StageTimes& times) {
+    result.read_seconds += static_cast<double>(times.ns(Stage::read)) * kSecondsPerNs;
+    result.decode_seconds += static_cast<double>(times.ns(Stage::decode)) * kSecondsPerNs;
+    result.transform_seconds += static_cast<double>(times.ns(Stage::transform)) * kSecondsPerNs;
+    result.collate_seconds += static_cast<double>(times.ns(Stage::collate)) * kSecondsPerNs;
+  };
+  add(consumer_.times());
+  for (const auto& worker : workers_) add(worker->times());
+  return result;
+}
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+// Engine: the consumer's side of a loader and its worker threads, in the process that made it.
+//
+//   submit() -> EpochKeys -> ClaimQueue -> RowWorkers (one per thread) -> next(): fill holes, check shapes, hand out
+//
+// With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
+// same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
+// Threads: the consumer's calls from one thread at a time; stats() from any (its own lock).
+// Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/thread_group.h"
+#include "loader/batch_task.h"
+#include "loader/claim_queue.h"
+#include "loader/data_loader.h"
+#include "loader/epoch_keys.h"
+#include "loader/hole_filler.h"
+#include "loader/row_source.h"
+#include "loader/row_worker.h"
+
+namespace millrace {
+
+class Engine {
+ public:
+  Engine(RowSource source, const LoaderOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void start_epoch(uint64_t seed, uint64_t epoch);
+  void submit(std::vector<int64_t> indices);
+  void end_epoch();
+  DataLoader::Status next(Batch& out, int timeout_ms);
+  void close();
+  LoaderStats stats() const;
+
+ private:
+  void run(RowWorker& worker);
+  void work(int64_t deadline_ns);
+  bool find_oldest(int64_t deadline_ns);
+  bool settle(int64_t deadline_ns);
+  void remake_if_shape_changed(BatchTask& task);
+  void record_failures();
+  void hand_over(BatchTask& task, Batch& out);
+
+  const RowSource source_;
+  const LoaderOptions options_;
+  const std::shared_ptr<ClaimQueue> queue_;
+  std::atomic<bool> none_readable_{false};
+
+  // The consumer's.
+  EpochKeys keys_;
+  RowWorker consumer_;  // makes rows when there are no threads, and fillers
+  EpochSeed epoch_;
+  int64_t next_id_ = 0;
+  enum class Phase : uint8_t { idle, open, ended, closed } phase_ = Phase::idle;
+  Claim claim_;  // of the consumer as the only worker
+  RowFailure failure_;
+  std::shared_ptr<BatchTask> current_;  // complete, on its way to be handed out
+  std::optional<HoleFiller> filler_;    // of current_, under `skip`
+
+  mutable std::mutex stats_mutex_;  // guards counted_
+  LoaderStats counted_;             // without the stages' times, which the workers count
+
+  std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts
+  ThreadGroup threads_;                              // the last member: joined before anything they use goes
+};
+
+}  // namespace millrace

@@ -1,0 +1,35 @@
+// EpochKeys: from submitted indices to the keys of their samples.
+//
+// Negative indices count from the end; an index that came before in this epoch gets the next occurrence number, so that a sampler
+// with replacement sees differently augmented copies. Counting follows the order of submission, hence is the same for any number
+// of threads. Memory: 4 bytes per sample of the dataset, from the first index on. One thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+struct EpochSeed {
+  uint64_t seed = 0, epoch = 0;
+};
+
+struct RowKey {
+  int64_t index = 0;  // outside [0, size): what the user gave, for the message
+  uint32_t occurrence = 0;
+};
+
+class EpochKeys {
+ public:
+  explicit EpochKeys(int64_t size) : size_(size) {}
+
+  void restart();
+  std::vector<RowKey> resolve(std::span<const int64_t> indices);
+
+ private:
+  int64_t size_;
+  std::vector<uint32_t> seen_;  // empty until an index comes
+};
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+#include "loader/hole_filler.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace millrace {
+
+bool HoleFiller::fill(int64_t deadline_ns) {
+  const auto ends_batch = [](const RowFailure& failure) { return failure.error != nullptr; };
+  if (task_.error || std::any_of(task_.failures.begin(), task_.failures.end(), ends_batch)) return true;
+  while (next_ < task_.failures.size() && task_.failures[next_].row < task_.rows) {
+    RowFailure& hole = task_.failures[next_];
+    if (!take_last_row(hole.row)) {
+      task_.rows = hole.row;
+      ++next_;
+      break;
+    }
+    RowFailure attempt;
+    worker_.step(task_, hole.row, attempt);
+    const bool filled = attempt.left_out.empty();
+    hole.left_out.insert(hole.left_out.end(), std::move_iterator(attempt.left_out.begin()), std::move_iterator(attempt.left_out.end()));
+    hole.error = attempt.error;
+    if (filled) ++next_;
+    if (hole.error) break;
+    if (now_ns() >= deadline_ns) return false;
+  }
+  // What is behind was taken as a filler itself: its failure is listed at the hole that tried it.
+  task_.failures.resize(next_);
+  return true;
+}
+
+// Moves the key of the last position not yet used into the hole; false: the hole itself is the last.
+bool HoleFiller::take_last_row(int64_t hole) {
+  std::optional<RowKey> key = queue_.take_last_row();
+  if (!key && task_.rows - 1 > hole) key = task_.keys[static_cast<size_t>(--task_.rows)];
+  if (key) task_.keys[static_cast<size_t>(hole)] = *key;
+  return key.has_value();
+}
+
+}  // namespace millrace

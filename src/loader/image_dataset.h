@@ -1,0 +1,44 @@
+// ImageDataset: everything a worker needs to make a row: where the files are, their labels, and the transforms.
+//
+// Immutable while a loader runs; shared by the loader and by `ds.at()` (the reason for shared_ptr: both outlive each other).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/geometry.h"
+#include "sources/image_folder.h"
+#include "transforms/image_pipeline.h"
+
+namespace millrace {
+
+// A picture that owns its pixels; grows and is reused.
+class PixelBuffer {
+ public:
+  ImageView resize(int32_t width, int32_t height);  // contents undefined; rows 64-byte aligned
+  ImageView view() const { return view_; }
+
+ private:
+  std::vector<uint8_t> memory_;
+  ImageView view_;
+};
+
+// Decodes what the native codecs do not know. The Python binding's takes the GIL and asks Pillow; C++ users may bring their own.
+class FallbackDecoder {
+ public:
+  virtual ~FallbackDecoder() = default;
+  // The whole picture as RGBX, EXIF not applied. Throws Error(corrupt_data). Called from several threads.
+  virtual void decode(std::span<const uint8_t> bytes, const std::string& path, PixelBuffer& out, int* orientation) const = 0;
+};
+
+struct ImageDataset {
+  std::shared_ptr<const PathTable> paths;
+  std::vector<int64_t> labels;
+  std::shared_ptr<const ImagePipeline> pipeline;
+  std::shared_ptr<const FallbackDecoder> fallback;  // null: not-JPEG files are Error(unavailable)
+};
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// RowWorker: makes claimed rows with a RowMaker, and follows the error policy as far as one row can.
+//
+// step() makes one attempt, so that a caller with a deadline can stop in between: under `replace` a row may need many.
+// One thread at a time. A RowWorker keeps its maker's buffers, hence one per thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "loader/batch_task.h"
+#include "loader/row_source.h"
+#include "trace/stage_times.h"
+
+namespace millrace {
+
+class RowWorker {
+ public:
+  // `none_readable` is shared by the workers of a loader: set by the first that has tried every sample in vain.
+  RowWorker(const RowSource& source, ErrorPolicy policy, std::atomic<bool>& none_readable);
+
+  // One attempt at `row` of `task` with its present key. True: the row is settled, made or given up. False: `replace` has put
+  // the next index in its place. What went wrong is added to `failure`.
+  bool step(BatchTask& task, int64_t row, RowFailure& failure);
+
+  // The same without any policy: throws what goes wrong.
+  void make(BatchTask& task, int64_t row);
+
+  StageTimes& times() { return times_; }
+  const StageTimes& times() const { return times_; }
+
+ private:
+  bool replace(BatchTask& task, int64_t row, RowFailure& failure);
+
+  const RowSource& source_;
+  const ErrorPolicy policy_;
+  std::atomic<bool>& none_readable_;
+  StageTimes times_;
+  std::unique_ptr<RowMaker> maker_;  // made on first use, in the thread that uses it
+  std::vector<uint8_t> elsewhere_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,36 @@
+// Worker: one sample from file to row, the straight line of src/README.md as one class.
+//
+//   prepare   1 read   2 probe   3 draw + plan      -> the row's shape
+//   finish    4 decode 5 transform into the row
+//
+// Split in two so that the caller can find memory of the right shape in between. One Worker per thread; it owns the reused
+// buffers (file, pixels, decoder, scratch) and books its time per stage. Throws Error with the sample's path.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/sample_key.h"
+#include "loader/image_dataset.h"
+#include "loader/row_source.h"
+#include "trace/stage_times.h"
+
+namespace millrace {
+
+class Worker final : public RowMaker {
+ public:
+  Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times);  // times may be null
+  ~Worker() override;
+
+  OutputShape prepare(const SampleKey& key) override;
+  void finish(void* row) override;
+
+  // The parameters that prepare() drew last, for ds.draw().
+  const SampleParams& params() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,143 @@
+#include "transforms/chain.h"
+
+#include <cmath>
+#include <string>
+#include <type_traits>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+template <class... Ts> struct Overloaded : Ts... { using Ts::operator()...; };
+template <class... Ts> Overloaded(Ts...) -> Overloaded<Ts...>;
+
+const char* name_of(const TransformSpec& spec) {
+  return std::visit(Overloaded{[](const RandomResizedCrop&) { return "RandomResizedCrop"; }, [](const Resize&) { return "Resize"; },
+                               [](const CenterCrop&) { return "CenterCrop"; }, [](const RandomCrop&) { return "RandomCrop"; },
+                               [](const HorizontalFlip&) { return "RandomHorizontalFlip"; },
+                               [](const VerticalFlip&) { return "RandomVerticalFlip"; },
+                               [](const ExifTranspose&) { return "ExifTranspose"; }, [](const ToTensor&) { return "ToTensor"; },
+                               [](const Normalize&) { return "Normalize"; }},
+                    spec);
+}
+
+// One transform of the chain under check: knows how to name itself in a message.
+class Check {
+ public:
+  Check(const TransformSpec& spec, size_t position) : name_(name_of(spec)), position_(position) {}
+
+  void require(bool holds, const std::string& rule_and_remedy) const {
+    if (!holds)
+      throw Error(ErrorKind::invalid_argument,
+                  std::string(name_) + " (transform " + std::to_string(position_) + " of the chain): " + rule_and_remedy);
+  }
+
+  void positive_size(int32_t height, int32_t width) const {
+    require(height > 0 && width > 0, "height and width must be > 0, got " + std::to_string(height) + " x " + std::to_string(width));
+  }
+  void probability(double p) const {
+    require(p >= 0 && p <= 1, "p must lie between 0 and 1, got " + std::to_string(p));
+  }
+
+ private:
+  const char* name_;
+  size_t position_;
+};
+
+void check_arguments(const RandomResizedCrop& t, const Check& check) {
+  check.positive_size(t.height, t.width);
+  check.require(std::isfinite(t.scale_max) && t.scale_min >= 0 && t.scale_min <= t.scale_max,
+                "scale must be (min, max) with 0 <= min <= max, as fractions of the picture's area");
+  check.require(std::isfinite(t.ratio_max) && t.ratio_min > 0 && t.ratio_min <= t.ratio_max,
+                "ratio must be (min, max) with 0 < min <= max, as width / height");
+}
+void check_arguments(const Resize& t, const Check& check) {
+  check.require(t.height > 0 && t.width >= 0, "height and width must be > 0");
+  check.require(t.max_size == 0 || t.width == 0,
+                "max_size should only be passed if size specifies the length of the smaller edge; give one size or drop max_size");
+  check.require(t.max_size == 0 || t.max_size > t.height,
+                "max_size = " + std::to_string(t.max_size) + " must be strictly greater than the requested size for the smaller edge size = " +
+                    std::to_string(t.height));
+}
+void check_arguments(const CenterCrop& t, const Check& check) { check.positive_size(t.height, t.width); }
+void check_arguments(const RandomCrop& t, const Check& check) {
+  check.positive_size(t.height, t.width);
+  for (const int32_t side : t.padding) check.require(side >= 0, "padding must be >= 0; to cut borders off, use CenterCrop");
+}
+void check_arguments(const HorizontalFlip& t, const Check& check) { check.probability(t.p); }
+void check_arguments(const VerticalFlip& t, const Check& check) { check.probability(t.p); }
+void check_arguments(const ExifTranspose&, const Check&) {}
+
+// Moving whole pixels is the same before and after ToTensor and Normalize; computing or inventing pixels is not. A padding of
+// zeros is a black byte before Normalize, and no byte at all behind it.
+bool commutes_with_tensor(const GeometrySpec& spec, bool normalized) {
+  return std::visit(Overloaded{[](const HorizontalFlip&) { return true; }, [](const VerticalFlip&) { return true; },
+                               [&](const CenterCrop&) { return !normalized; },
+                               [&](const RandomCrop& t) {
+                                 const bool pads = t.pad_if_needed || t.padding != std::array<int32_t, 4>{};
+                                 const bool black = t.padding_mode == PaddingMode::constant && t.fill == std::array<uint8_t, 3>{};
+                                 return !pads || t.padding_mode != PaddingMode::constant || (black && !normalized);
+                               },
+                               [](const auto&) { return false; }},
+                    spec);
+}
+
+void check_normalize(const Normalize& t, const Check& check) {
+  const auto one_or_three = [](const std::vector<double>& v) { return v.size() == 1 || v.size() == 3; };
+  check.require(one_or_three(t.mean) && one_or_three(t.std),
+                "mean and std need one value or one for each of the three channels, got " + std::to_string(t.mean.size()) + " and " +
+                    std::to_string(t.std.size()));
+  for (const double v : t.mean) check.require(std::isfinite(v), "mean must be finite");
+  for (const double v : t.std) {
+    check.require(v != 0, "std evaluated to zero, leading to division by zero; give the standard deviation of each channel");
+    check.require(std::isfinite(v), "std must be finite");
+  }
+}
+
+Normalize spread_over_channels(Normalize t) {
+  if (t.mean.size() == 1) t.mean.resize(3, t.mean[0]);
+  if (t.std.size() == 1) t.std.resize(3, t.std[0]);
+  return t;
+}
+
+}  // namespace
+
+bool Chain::needs_orientation() const { return !geometry.empty() && std::holds_alternative<ExifTranspose>(geometry.front().spec); }
+
+Chain check_chain(const std::vector<TransformSpec>& specs) {
+  Chain chain;
+  bool tensor = false;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Check check(specs[i], i);
+    std::visit(
+        Overloaded{[&](const ToTensor& t) {
+                     check.require(!tensor, "the picture is a tensor already; keep one ToTensor");
+                     tensor = true;
+                     chain.to_tensor = t;
+                   },
+                   [&](const Normalize& t) {
+                     check.require(tensor, "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
+                     check.require(chain.to_tensor.type != OutputType::u8,
+                                   "Input tensor should be a float tensor. Got torch.uint8; convert with ToTensor() or ToDtype(scale=True) first");
+                     check.require(!chain.normalize, "stands twice; fold both into one mean and std");
+                     check_normalize(t, check);
+                     chain.normalize = spread_over_channels(t);
+                   },
+                   [&](const auto& t) {
+                     using T = std::decay_t<decltype(t)>;
+                     check.require(!std::is_same_v<T, ExifTranspose> || i == 0, "turns the stored picture upright, so it must stand first");
+                     check_arguments(t, check);
+                     check.require(!tensor || commutes_with_tensor(t, chain.normalize.has_value()),
+                                   "stands behind ToTensor, where its result would differ from the one on pixels; put it before ToTensor");
+                     chain.geometry.push_back({t, static_cast<uint32_t>(i)});
+                   }},
+        specs[i]);
+  }
+  if (!tensor)
+    throw Error(ErrorKind::invalid_argument,
+                "the chain of transforms has no ToTensor, so it gives pictures, not tensors; end it with ToTensor() (or ToImage() and ToDtype())");
+  return chain;
+}
+
+}  // namespace millrace

@@ -1,0 +1,32 @@
+// Chain: a list of transforms, checked and sorted into what moves pixels and what turns bytes into numbers.
+//
+// check_chain() is where every rule about order and arguments lives; everything behind it may rely on them. Pure, any thread.
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "millrace/transform_spec.h"
+
+namespace millrace {
+
+using GeometrySpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose>;
+
+struct GeometryStep {
+  GeometrySpec spec;
+  uint32_t op = 0;  // position in the user's chain: names the step in random draws and in messages
+};
+
+struct Chain {
+  std::vector<GeometryStep> geometry;  // in order; those that stood behind ToTensor commute with it
+  ToTensor to_tensor;
+  std::optional<Normalize> normalize;  // mean and std have three values each
+
+  bool needs_orientation() const;
+};
+
+// Throws Error(invalid_argument) naming the transform, the rule and the remedy.
+Chain check_chain(const std::vector<TransformSpec>& chain);
+
+}  // namespace millrace

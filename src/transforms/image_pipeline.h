@@ -1,0 +1,59 @@
+// ImagePipeline: a checked chain of transforms, run on one picture at a time with only the pixels that are needed.
+//
+// Three steps, so that the caller can decode between them:
+//   draw   key + picture size -> every random decision, as plain structs (params.h)
+//   plan   decisions -> which rectangle of the stored picture is needed, and the output's size
+//   apply  that rectangle -> CHW tensor row, written in place
+// Pixels equal Pillow's (fixed-point resampling, horizontally first, 8-bit in between); normalised values equal torch's to the bit.
+// Immutable after create(); any number of threads, each with its own Scratch.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/geometry.h"
+#include "base/sample_key.h"
+#include "millrace/transform_spec.h"
+#include "transforms/params.h"
+
+namespace millrace {
+
+struct OutputShape {
+  int32_t channels = 3, height = 0, width = 0;
+  bool operator==(const OutputShape&) const = default;
+};
+
+class ImagePipeline {
+ public:
+  // Throws Error(invalid_argument) naming the transform, the rule and the remedy (e.g. Normalize before ToTensor; no ToTensor).
+  static std::unique_ptr<ImagePipeline> create(std::vector<TransformSpec> chain);
+  virtual ~ImagePipeline() = default;
+
+  virtual DType output_type() const = 0;
+  // The output's size when it is the same for every picture.
+  virtual std::optional<OutputShape> fixed_shape() const = 0;
+  virtual bool needs_orientation() const = 0;  // the chain starts with ExifTranspose
+
+  // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation().
+  virtual SampleParams draw(int32_t width, int32_t height, int orientation, const SampleKey& key) const = 0;
+
+  struct Plan;     // opaque: the geometry of one sample
+  struct Scratch;  // opaque: intermediate rows, reused from sample to sample; one per thread
+  static std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch();
+
+  // What to decode, and what comes out. The plan lives in `scratch` until the next call to plan().
+  struct Need {
+    Rect region;  // of the stored picture; never empty
+    OutputShape shape;
+  };
+  virtual Need plan(int32_t width, int32_t height, const SampleParams& params, Scratch& scratch) const = 0;
+
+  // `region_pixels` holds Need::region. Writes shape.channels x height x width elements of output_type() to `out`, dense CHW.
+  // `out` need not be aligned beyond its element.
+  virtual void apply(ImageView region_pixels, Scratch& scratch, void* out) const = 0;
+};
+
+}  // namespace millrace

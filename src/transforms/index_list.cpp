@@ -1,0 +1,49 @@
+#include "transforms/index_list.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+// numpy.pad's rules, which torchvision uses on pictures: reflections go on for ever, and a single pixel repeats.
+int32_t reflected(int32_t i, int32_t size, bool edge_twice) {
+  const int32_t period = edge_twice ? 2 * size : std::max(1, 2 * size - 2);
+  i %= period;
+  if (i < 0) i += period;
+  return i < size ? i : (edge_twice ? period - 1 - i : period - i);
+}
+
+}  // namespace
+
+void pull_back_crop(IndexList& list, int32_t offset, int32_t size, PaddingMode mode, int32_t fill) {
+  for (int32_t& i : list) {
+    if (i < 0) continue;
+    i += offset;
+    if (i >= 0 && i < size) continue;
+    switch (mode) {
+      case PaddingMode::constant: i = fill; break;
+      case PaddingMode::edge: i = std::clamp(i, 0, size - 1); break;
+      case PaddingMode::reflect: i = reflected(i, size, false); break;
+      case PaddingMode::symmetric: i = reflected(i, size, true); break;
+    }
+  }
+}
+
+void pull_back_nearest(IndexList& list, int32_t in_size, int32_t out_size, int32_t fill) {
+  const int32_t last = list.empty() ? -1 : *std::max_element(list.begin(), list.end());
+  if (last < 0) return;
+  // Pillow steps along in f64 and rounds each position down; the sum's rounding errors are part of the result. A position that
+  // they push over the edge stays black.
+  const double step = static_cast<double>(in_size) / out_size;
+  IndexList table(last + 1);
+  double position = step * 0.5;
+  for (int32_t& entry : table) {
+    const auto index = static_cast<int32_t>(position);
+    entry = index < in_size ? index : fill;
+    position += step;
+  }
+  for (int32_t& i : list)
+    if (i >= 0) i = table[i];
+}
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "base/geometry.h"
+#include "transforms/kernels.h"
+
+namespace millrace::scalar {
+namespace {
+
+// The sums run modulo 2^32, as the vector units' do; the total always fits.
+struct Sum {
+  uint32_t high = 0, low = 0;
+  void add(uint8_t value, const TapPair& pair, int which) {
+    high += static_cast<uint32_t>(value * pair.high[which]);
+    low += static_cast<uint32_t>(value * pair.low[which]);
+  }
+  uint8_t rounded() const {
+    const auto total = static_cast<int32_t>((high << kLowBits) + low + (1u << (kWeightBits - 1)));
+    return static_cast<uint8_t>(std::clamp(total >> kWeightBits, 0, 255));
+  }
+};
+
+template <class T>
+void store_row_as(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
+  for (int c = 0; c < 3; ++c) {
+    const T* values = reinterpret_cast<const T*>(table.channels[c].data());
+    T* plane = static_cast<T*>(planes[c]);
+    for (int32_t x = 0; x < width; ++x) plane[x] = values[row[x * kPixelBytes + c]];
+  }
+}
+
+}  // namespace
+
+void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs) {
+  for (int r = 0; r < n_rows; ++r)
+    for (int32_t o = 0; o < taps.count; ++o) {
+      Sum sums[kPixelBytes];
+      int32_t x = taps.start[o];
+      for (const TapPair& pair : taps.of(o))
+        for (int which = 0; which < 2; ++which, ++x) {
+          const uint8_t* pixel = rows[r] + int64_t{std::min(x, taps.in_size - 1)} * kPixelBytes;
+          for (int c = 0; c < kPixelBytes; ++c) sums[c].add(pixel[c], pair, which);
+        }
+      for (int c = 0; c < kPixelBytes; ++c) outs[r][int64_t{o} * kPixelBytes + c] = sums[c].rounded();
+    }
+}
+
+void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out) {
+  for (int64_t i = 0; i < int64_t{width} * kPixelBytes; ++i) {
+    Sum sum;
+    for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][i], weights[t / 2], t % 2);
+    out[i] = sum.rounded();
+  }
+}
+
+void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
+  switch (dtype_bytes(table.type)) {
+    case 1: return store_row_as<uint8_t>(row, width, table, planes);
+    case 2: return store_row_as<uint16_t>(row, width, table, planes);
+    case 4: return store_row_as<float>(row, width, table, planes);
+    default: return store_row_as<double>(row, width, table, planes);
+  }
+}
+
+}  // namespace millrace::scalar

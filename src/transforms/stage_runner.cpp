@@ -1,0 +1,171 @@
+#include "transforms/stage_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace millrace {
+namespace {
+
+void copy_pixel(uint8_t* to, const uint8_t* from) { std::memcpy(to, from, kPixelBytes); }
+
+// Fill entries get some pixel; paint_padding() has the last word on them.
+void gather_row(const uint8_t* in, const IndexList& from, ptrdiff_t pixel_stride, uint8_t* out) {
+  for (const int32_t i : from) {
+    copy_pixel(out, in + std::max(i, 0) * pixel_stride);
+    out += kPixelBytes;
+  }
+}
+
+void paint_padding(const Stage& stage, const SamplePlan& plan, int32_t y, uint8_t* row) {
+  const int32_t row_entry = stage.y.from[y];
+  for (size_t x = 0; x < stage.x.from.size(); ++x) {
+    const int32_t entry = std::min(row_entry, stage.x.from[x]);
+    if (is_fill(entry)) std::memcpy(row + x * kPixelBytes, plan.colours[-1 - entry].data(), 3);
+  }
+}
+
+// Whether the vertical taps' first inputs go one way, so that a few rows are enough between the passes.
+enum class Order { up, down, mixed };
+Order order_of(const Taps& taps) {
+  const std::span starts(taps.start.data(), static_cast<size_t>(taps.count));
+  if (std::is_sorted(starts.begin(), starts.end())) return Order::up;
+  if (std::is_sorted(starts.rbegin(), starts.rend())) return Order::down;
+  return Order::mixed;
+}
+
+}  // namespace
+
+// Where finished rows go. A row is written between begin() and end(); up to kRowGroup rows may be open.
+class StageRunner::Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual uint8_t* begin(int32_t y) = 0;
+  virtual void end(int32_t y, const uint8_t* row) = 0;  // `row`: what begin() gave, or pixels that lie elsewhere ready-made
+};
+
+class StageRunner::ImageSink : public Sink {
+ public:
+  explicit ImageSink(ImageView image) : image_(image) {}
+  uint8_t* begin(int32_t y) override { return image_.row(y); }
+  void end(int32_t y, const uint8_t* row) override {
+    if (row != image_.row(y)) std::memcpy(image_.row(y), row, size_t(image_.width) * kPixelBytes);
+  }
+
+ private:
+  ImageView image_;
+};
+
+class StageRunner::PlaneSink : public Sink {
+ public:
+  PlaneSink(ImageView rows, PictureSize size, const ValueTable& table, void* out)
+      : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)) {}
+  uint8_t* begin(int32_t y) override { return rows_.row(y % kRowGroup); }
+  void end(int32_t y, const uint8_t* row) override {
+    const size_t element = dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
+    std::byte* first = out_ + size_t(y) * size_.width * element;
+    void* const planes[3] = {first, first + plane, first + 2 * plane};
+    store_row(row, size_.width, table_, planes);
+  }
+
+ private:
+  ImageView rows_;
+  PictureSize size_;
+  const ValueTable& table_;
+  std::byte* out_;
+};
+
+void StageRunner::run(const SamplePlan& plan, ImageView region, const ValueTable& table, void* out) {
+  ImageView in = region;
+  for (size_t i = 0; i + 1 < plan.stage_count; ++i) {
+    const Stage& stage = plan.stage(i);
+    const ImageView image = between_[i % 2].view(static_cast<int32_t>(stage.x.from.size()), static_cast<int32_t>(stage.y.from.size()));
+    ImageSink sink(image);
+    run_stage(stage, plan, in, sink);
+    in = image;
+  }
+  PlaneSink sink(results_.view(plan.out.width, kRowGroup), plan.out, table, out);
+  run_stage(plan.stage(plan.stage_count - 1), plan, in, sink);
+}
+
+void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
+  if (stage.x.resized && stage.y.resized && !stage.vertical_first) run_horizontal_first(stage, plan, in, sink);
+  else run_by_rows(stage, plan, in, sink);
+}
+
+const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to) {
+  if (!stage.y.resized) return in.row(std::max(0, stage.y.from[output]));
+  const Taps& taps = stage.y.taps;
+  rows_.resize(size_t(2) * taps.pairs);
+  for (int32_t t = 0; t < 2 * taps.pairs; ++t) rows_[t] = in.row(std::min(taps.start[output] + t, in.height - 1));
+  blend_rows(rows_.data(), taps.of(output).data(), taps.pairs, in.width, to);
+  return to;
+}
+
+// Output by output: the vertical pass (or the row itself), then the horizontal pass (or the row's pixels one by one).
+void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
+  const auto height = static_cast<int32_t>(stage.y.from.size());
+  const ImageView passes = passes_.view(in.width, kRowGroup);
+  for (int32_t y = 0; y < height; y += kRowGroup) {
+    const int n = std::min<int32_t>(kRowGroup, height - y);
+    const uint8_t* upright[kRowGroup];
+    uint8_t* outs[kRowGroup];
+    const uint8_t* results[kRowGroup];
+    for (int r = 0; r < n; ++r) {
+      results[r] = outs[r] = sink.begin(y + r);
+      if (stage.transposed) {
+        const int32_t column = std::max(0, stage.y.from[y + r]);
+        gather_row(in.data + column * kPixelBytes, stage.x.from, in.stride_bytes, outs[r]);
+      } else {
+        // With nothing to do along x, the vertical pass may write the result in place.
+        upright[r] = vertical(stage, in, y + r, stage.x.straight ? outs[r] : passes.row(r));
+      }
+    }
+    if (stage.x.resized) resample_rows(upright, n, stage.x.taps, outs);
+    for (int r = 0; r < n; ++r) {
+      if (!stage.x.resized && !stage.transposed) {
+        if (stage.x.straight && !stage.has_fill) results[r] = upright[r];
+        else gather_row(upright[r], stage.x.from, kPixelBytes, outs[r]);
+      }
+      if (stage.has_fill) paint_padding(stage, plan, y + r, outs[r]);
+      sink.end(y + r, results[r]);
+    }
+  }
+}
+
+// Horizontally resampled rows live in a ring just large enough for the vertical taps; inputs are taken kRowGroup rows at a time.
+void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
+  const Taps& taps = stage.y.taps;
+  const auto height = static_cast<int32_t>(stage.y.from.size());
+  const Order order = order_of(taps);
+  const int32_t groups = (in.height + kRowGroup - 1) / kRowGroup;
+  const int32_t ring_groups = order == Order::mixed ? groups : std::min(groups, 2 * taps.pairs / kRowGroup + 2);
+  const int32_t ring_rows = ring_groups * kRowGroup;
+  const ImageView ring = passes_.view(static_cast<int32_t>(stage.x.from.size()), ring_rows);
+
+  int32_t ready = 0;
+  const auto make_ready = [&](int32_t end) {
+    for (; ready < end; ready += kRowGroup) {
+      const uint8_t* rows[kRowGroup];
+      uint8_t* outs[kRowGroup];
+      const int n = std::min<int32_t>(kRowGroup, in.height - ready);
+      for (int r = 0; r < n; ++r) rows[r] = in.row(ready + r), outs[r] = ring.row((ready + r) % ring_rows);
+      resample_rows(rows, n, stage.x.taps, outs);
+    }
+  };
+  if (order == Order::mixed) make_ready(in.height);
+
+  rows_.resize(size_t(2) * taps.pairs);
+  for (int32_t i = 0; i < height; ++i) {
+    const int32_t y = order == Order::down ? height - 1 - i : i;
+    const int32_t last = in.height - 1;
+    make_ready(std::min(taps.start[y] + 2 * taps.pairs, in.height));
+    for (int32_t t = 0; t < 2 * taps.pairs; ++t) rows_[t] = ring.row(std::min(taps.start[y] + t, last) % ring_rows);
+    uint8_t* out = sink.begin(y);
+    blend_rows(rows_.data(), taps.of(y).data(), taps.pairs, ring.width, out);
+    if (stage.has_fill) paint_padding(stage, plan, y, out);
+    sink.end(y, out);
+  }
+}
+
+}  // namespace millrace

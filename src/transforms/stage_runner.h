@@ -1,0 +1,38 @@
+// StageRunner: runs the stages of a SamplePlan over pixels, the last one straight into the tensor row.
+//
+// Only a few rows are alive between the passes of a resize, so they stay in the first cache. Buffers are reused from sample to
+// sample; one owner, one thread.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "base/geometry.h"
+#include "transforms/kernels.h"
+#include "transforms/pixel_buffer.h"
+#include "transforms/sample_plan.h"
+#include "transforms/value_table.h"
+
+namespace millrace {
+
+class StageRunner {
+ public:
+  // `region` holds plan.region. Writes three planes of plan.out, dense, of table.type.
+  void run(const SamplePlan& plan, ImageView region, const ValueTable& table, void* out);
+
+ private:
+  class Sink;
+  class PlaneSink;
+  class ImageSink;
+
+  void run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
+  void run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
+  void run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
+  const uint8_t* vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to);
+
+  std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
+  PixelBuffer passes_, results_;        // rows between the passes of a resize; rows on their way into a tensor
+  std::vector<const uint8_t*> rows_;    // under the vertical taps
+};
+
+}  // namespace millrace

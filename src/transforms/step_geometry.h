@@ -1,0 +1,41 @@
+// What each geometric transform does to sizes and boxes: torchvision's arithmetic, free of pixels and of random numbers.
+//
+// draw_params() adds the random decisions. Pure, any thread.
+#pragma once
+
+#include <array>
+
+#include "base/geometry.h"
+#include "base/sample_key.h"
+#include "transforms/chain.h"
+#include "transforms/params.h"
+
+namespace millrace {
+
+struct PictureSize {
+  int32_t width = 0, height = 0;
+  bool operator==(const PictureSize&) const = default;
+};
+
+// Pictures larger than this are refused, as Pillow refuses to open them (2 x Image.MAX_IMAGE_PIXELS).
+inline constexpr int64_t kMaxOutputPixels = 178'956'970;
+
+PictureSize resized_size(const Resize& resize, PictureSize in);
+
+struct Padding { int32_t left = 0, top = 0, right = 0, bottom = 0; };
+Padding padding_of(const RandomCrop& crop, PictureSize in);
+PictureSize padded(PictureSize in, const Padding& padding);
+
+// The box in the coordinates of the picture; reaches outside where the picture is smaller (and is black there).
+Rect center_crop_box(const CenterCrop& crop, PictureSize in);
+
+// Orientations 5 to 8 swap width and height.
+inline bool swaps_axes(int orientation) { return orientation >= 5 && orientation <= 8; }
+
+// The picture's size behind `step`. `decided`: the step's entry in SampleParams, null for steps that decide nothing.
+PictureSize size_after(const GeometryStep& step, PictureSize in, const OpParams* decided);
+
+// Throws Error(invalid_argument) where torchvision raises ValueError for a picture that is too small.
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const SampleKey& key);
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+#include "transforms/value_table.h"
+
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+// Types narrower than f32: torch computes each operation in f32 and rounds its result.
+struct Half {
+  using Stored = uint16_t;
+  static float round(float v) { return from_f16(to_f16(v)); }
+  static Stored store(float v) { return to_f16(v); }
+};
+struct Brain {
+  using Stored = uint16_t;
+  static float round(float v) { return from_bf16(to_bf16(v)); }
+  static Stored store(float v) { return to_bf16(v); }
+};
+struct Single {
+  using Stored = float;
+  static float round(float v) { return v; }
+  static Stored store(float v) { return v; }
+};
+
+void require_nonzero_std(bool nonzero, DType type) {
+  if (!nonzero)
+    throw Error(ErrorKind::invalid_argument, std::string("Normalize: std evaluated to zero after conversion to torch.") + dtype_name(type) +
+                                                 ", leading to division by zero; use a larger std or a wider dtype");
+}
+
+template <class Rounding>
+void fill_f32_like(ValueTable& table, bool multiply, const std::optional<Normalize>& normalize) {
+  for (int c = 0; c < 3; ++c) {
+    const float mean = normalize ? Rounding::round(static_cast<float>(normalize->mean[c])) : 0;
+    const float std = normalize ? Rounding::round(static_cast<float>(normalize->std[c])) : 1;
+    require_nonzero_std(std != 0, table.type);
+    for (int byte = 0; byte < 256; ++byte) {
+      float v = Rounding::round(multiply ? static_cast<float>(byte) * static_cast<float>(1.0 / 255) : static_cast<float>(byte) / 255.0f);
+      if (normalize) v = Rounding::round(Rounding::round(v - mean) / std);
+      const auto stored = Rounding::store(v);
+      std::memcpy(table.channels[c].data() + byte * sizeof(stored), &stored, sizeof(stored));
+    }
+  }
+}
+
+void fill_f64(ValueTable& table, bool multiply, const std::optional<Normalize>& normalize) {
+  for (int c = 0; c < 3; ++c)
+    for (int byte = 0; byte < 256; ++byte) {
+      double v = multiply ? byte * (1.0 / 255) : static_cast<double>(static_cast<float>(byte) / 255.0f);
+      if (normalize) v = (v - normalize->mean[c]) / normalize->std[c];
+      std::memcpy(table.channels[c].data() + byte * sizeof(v), &v, sizeof(v));
+    }
+}
+
+void fill_u8(ValueTable& table) {
+  for (auto& channel : table.channels)
+    for (int byte = 0; byte < 256; ++byte) channel[byte] = static_cast<std::byte>(byte);
+}
+
+ChannelMath channel_math(bool multiply, const std::optional<Normalize>& normalize, int c) {
+  ChannelMath m;
+  m.scale_high = static_cast<float>(1.0 / 255);
+  m.scale_low = multiply ? 0 : static_cast<float>(1.0 / 255 - static_cast<double>(m.scale_high));
+  if (normalize) {
+    m.mean = static_cast<float>(normalize->mean[c]);
+    m.std = static_cast<float>(normalize->std[c]);
+    m.inverse = 1.0f / m.std;
+  }
+  return m;
+}
+
+}  // namespace
+
+uint16_t to_bf16(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  if (std::isnan(v)) return 0x7FC0;
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+float from_bf16(uint16_t v) { return std::bit_cast<float>(uint32_t{v} << 16); }
+
+uint16_t to_f16(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const float magnitude = std::fabs(v);
+  if (!(magnitude < 65520.0f)) return std::isnan(v) ? 0x7E00 : static_cast<uint16_t>(sign | 0x7C00);
+  if (magnitude < 0x1p-14f)  // subnormal: a multiple of 2^-24, and the f32 sum rounds to one
+    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(magnitude + 0.5f) - std::bit_cast<uint32_t>(0.5f)));
+  const uint32_t m = std::bit_cast<uint32_t>(magnitude) - (112u << 23);  // exponent bias 127 to 15
+  return static_cast<uint16_t>(sign | (m + 0xFFF + (m >> 13 & 1)) >> 13);
+}
+
+float from_f16(uint16_t v) {
+  const uint32_t sign = uint32_t{v & 0x8000u} << 16, rest = v & 0x7FFFu;
+  if (rest < 0x400) {
+    const float magnitude = static_cast<float>(rest) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  const uint32_t exponent_shift = rest >= 0x7C00 ? 224u : 112u;
+  return std::bit_cast<float>(sign | ((rest << 13) + (exponent_shift << 23)));
+}
+
+ValueTable make_value_table(const ToTensor& to_tensor, const std::optional<Normalize>& normalize) {
+  ValueTable table;
+  switch (to_tensor.type) {
+    case OutputType::u8: table.type = DType::u8; fill_u8(table); break;
+    case OutputType::f16: table.type = DType::f16; fill_f32_like<Half>(table, to_tensor.multiply, normalize); break;
+    case OutputType::bf16: table.type = DType::bf16; fill_f32_like<Brain>(table, to_tensor.multiply, normalize); break;
+    case OutputType::f32:
+      table.type = DType::f32;
+      fill_f32_like<Single>(table, to_tensor.multiply, normalize);
+      for (int c = 0; c < 3; ++c) table.math[c] = channel_math(to_tensor.multiply, normalize, c);
+      break;
+    case OutputType::f64: table.type = DType::f64; fill_f64(table, to_tensor.multiply, normalize); break;
+  }
+  return table;
+}
+
+}  // namespace millrace

@@ -1,0 +1,129 @@
+#include "fake_rows.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <string>
+
+#include "base/clock.h"
+#include "base/philox.h"
+
+namespace millrace::testing {
+namespace {
+
+void fill(const SampleKey& key, const OutputShape& shape, uint8_t* row) {
+  const uint64_t pattern = FakeRows::pattern(key);
+  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
+  for (size_t i = 0; i < bytes; ++i) row[i] = static_cast<uint8_t>(pattern >> (i % 8 * 8));
+}
+
+class FakeMaker final : public RowMaker {
+ public:
+  explicit FakeMaker(std::shared_ptr<const FakeRows> rows) : rows_(std::move(rows)) {}
+
+  OutputShape prepare(const SampleKey& key) override {
+    key_ = key;
+    if (rows_->prepare) rows_->prepare(key);
+    if (rows_->unreadable_at_prepare.contains(key.index)) refuse("no header");
+    shape_ = rows_->shape_is_fixed || !rows_->shape_of ? rows_->shape : rows_->shape_of(key);
+    return shape_;
+  }
+  void finish(void* row) override {
+    if (rows_->finish) rows_->finish(key_);
+    if (rows_->unreadable_at_finish.contains(key_.index)) {
+      std::memset(row, 0xEE, 1);  // a decoder that fails has often written something
+      refuse("damaged");
+    }
+    fill(key_, shape_, static_cast<uint8_t*>(row));
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    const std::string path = FakeRows::path(key_.index);
+    throw Error(ErrorKind::corrupt_data, path + ": " + why, path, key_.index * 10);
+  }
+
+  std::shared_ptr<const FakeRows> rows_;
+  SampleKey key_;
+  OutputShape shape_;
+};
+
+int64_t proc_status(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(field + ":", 0) == 0) return std::stoll(line.substr(field.size() + 1));
+  return -1;
+}
+
+}  // namespace
+
+uint64_t FakeRows::pattern(const SampleKey& key) {
+  Philox words(key, 0);
+  const uint64_t high = words.next_u32();
+  return high << 32 | words.next_u32();
+}
+
+RowSource source(const std::shared_ptr<FakeRows>& rows) {
+  rows->labels.resize(static_cast<size_t>(rows->size));
+  for (int64_t i = 0; i < rows->size; ++i) rows->labels[static_cast<size_t>(i)] = FakeRows::label(i);
+  RowSource result;
+  result.size = rows->size;
+  result.type = DType::u8;
+  if (rows->shape_is_fixed) result.fixed_shape = rows->shape;
+  result.labels = rows->labels;
+  result.make_maker = [rows](StageTimes*) { return std::make_unique<FakeMaker>(rows); };
+  return result;
+}
+
+std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const LoaderOptions& options) {
+  return make_loader(source(rows), options);
+}
+
+bool holds(const Batch& batch, int64_t row, const SampleKey& key) {
+  if (row >= batch.rows || batch.labels[static_cast<size_t>(row)] != FakeRows::label(key.index)) return false;
+  const OutputShape& shape = batch.shape;
+  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
+  std::vector<uint8_t> expected(bytes);
+  fill(key, shape, expected.data());
+  return std::memcmp(batch.images.data() + static_cast<size_t>(row) * bytes, expected.data(), bytes) == 0;
+}
+
+std::vector<int64_t> range(int64_t begin, int64_t end) {
+  std::vector<int64_t> result(static_cast<size_t>(end - begin));
+  std::iota(result.begin(), result.end(), begin);
+  return result;
+}
+
+DataLoader::Status next(DataLoader& loader, Batch& out) {
+  const int64_t give_up = now_ns() + 60'000'000'000;
+  for (;;) {
+    const auto status = loader.next(out, 50);
+    if (status != DataLoader::Status::pending) return status;
+    if (now_ns() > give_up) {
+      ADD_FAILURE() << "no batch for a minute";
+      return DataLoader::Status::end;
+    }
+  }
+}
+
+std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, int64_t batch_size, bool drop_last, uint64_t seed,
+                         uint64_t number) {
+  loader.start_epoch(seed, number);
+  for (size_t i = 0; i < order.size(); i += static_cast<size_t>(batch_size)) {
+    const size_t end = std::min(order.size(), i + static_cast<size_t>(batch_size));
+    if (drop_last && end - i < static_cast<size_t>(batch_size)) break;
+    loader.submit({order.begin() + static_cast<ptrdiff_t>(i), order.begin() + static_cast<ptrdiff_t>(end)});
+  }
+  loader.end_epoch();
+  std::vector<Batch> batches;
+  for (Batch batch; next(loader, batch) == DataLoader::Status::ready;) batches.push_back(std::move(batch));
+  return batches;
+}
+
+int thread_count() { return static_cast<int>(proc_status("Threads")); }
+int64_t resident_bytes() { return proc_status("VmRSS") * 1024; }
+
+}  // namespace millrace::testing

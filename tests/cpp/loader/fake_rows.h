@@ -1,0 +1,51 @@
+// FakeRows: a dataset whose rows are a function of their key alone, and which is slow, broken or ragged where a test says so.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "loader/data_loader.h"
+#include "loader/row_source.h"
+
+namespace millrace::testing {
+
+struct FakeRows {
+  int64_t size = 100;
+  OutputShape shape{3, 4, 5};
+  bool shape_is_fixed = true;
+  std::function<OutputShape(const SampleKey&)> shape_of;    // when not fixed
+  std::function<void(const SampleKey&)> prepare, finish;    // may sleep or throw
+  std::set<int64_t> unreadable_at_prepare, unreadable_at_finish;  // Error(corrupt_data)
+  std::vector<int64_t> labels;                              // filled by source(): label(i)
+
+  static int64_t label(int64_t index) { return index * 7 + 1; }
+  static std::string path(int64_t index) { return "fake/" + std::to_string(index) + ".jpg"; }
+  // The first 8 bytes of the row's pattern, which repeats.
+  static uint64_t pattern(const SampleKey& key);
+  bool unreadable(int64_t index) const { return unreadable_at_prepare.contains(index) || unreadable_at_finish.contains(index); }
+};
+
+RowSource source(const std::shared_ptr<FakeRows>& rows);
+std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const LoaderOptions& options);
+
+// Whether row `row` of the batch is, byte by byte, what the key gives, with the label of its index.
+bool holds(const Batch& batch, int64_t row, const SampleKey& key);
+
+std::vector<int64_t> range(int64_t begin, int64_t end);
+
+// next() until it says something else than pending; fails the test after a minute.
+DataLoader::Status next(DataLoader& loader, Batch& out);
+
+// Submits `order` in batches of `batch_size`, ends the epoch and takes every batch.
+std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, int64_t batch_size, bool drop_last = false,
+                         uint64_t seed = 1, uint64_t number = 0);
+
+// From /proc/self: this process's threads, and its resident bytes.
+int thread_count();
+int64_t resident_bytes();
+
+}  // namespace millrace::testing

@@ -1,0 +1,142 @@
+// Everything at once, many times: early ends, leases dropped on other threads, nothing left behind.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "core/batch_ring.h"
+#include "fake_rows.h"
+
+namespace millrace::testing {
+namespace {
+
+using Status = DataLoader::Status;
+
+// Drops what it is given on a thread of its own, a little later.
+class Dropper {
+ public:
+  Dropper() : thread_([this] { run(); }) {}
+  ~Dropper() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  void take(Batch batch) {
+    const std::lock_guard lock(mutex_);
+    batches_.push_back(std::move(batch));
+    changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stop_ || !batches_.empty()) {
+      changed_.wait(lock, [this] { return stop_ || !batches_.empty(); });
+      std::deque<Batch> mine;
+      mine.swap(batches_);
+      lock.unlock();
+      mine.clear();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> batches_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+TEST(Stress, RandomLoadersRandomEnds) {
+  std::mt19937 random(11);
+  Dropper dropper;
+  for (int round = 0; round < 150; ++round) {
+    auto rows = std::make_shared<FakeRows>();
+    rows->size = 200;
+    rows->shape = random() % 3 ? OutputShape{3, 64, 512} : OutputShape{3, 8, 8};
+    rows->shape_is_fixed = random() % 2;
+    const auto seed = random();
+    rows->finish = [seed](const SampleKey& key) {
+      if ((static_cast<uint64_t>(key.index) * 2654435761u ^ seed) % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    };
+    const auto policy = static_cast<ErrorPolicy>(random() % 3);
+    if (policy != ErrorPolicy::raise)
+      for (int i = 0; i < 20; ++i) rows->unreadable_at_finish.insert(static_cast<int64_t>(random() % 200));
+    auto engine = loader(rows, {static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 4), policy, random() % 2 == 0});
+    std::deque<Batch> kept;
+    for (uint64_t number = 0; number < 3; ++number) {
+      engine->start_epoch(5, number);
+      const int64_t batch_size = 1 + static_cast<int64_t>(random() % 7);
+      for (int64_t i = 0; i < 200; i += batch_size) engine->submit(range(i, std::min<int64_t>(200, i + batch_size)));
+      engine->end_epoch();
+      const auto stop_after = random() % 80;
+      for (uint32_t taken = 0; taken < stop_after; ++taken) {
+        Batch batch;
+        if (next(*engine, batch) != Status::ready) break;
+        ASSERT_EQ(batch.id, static_cast<int64_t>(taken));
+        if (policy == ErrorPolicy::raise) {
+          for (int64_t row = 0; row < batch.rows; ++row) ASSERT_TRUE(holds(batch, row, {5, number, taken * batch_size + row, 0}));
+        }
+        switch (random() % 3) {
+          case 0: kept.push_back(std::move(batch)); break;
+          case 1: dropper.take(std::move(batch)); break;
+          default: break;
+        }
+        if (kept.size() > 6) {
+          dropper.take(std::move(kept.front()));
+          kept.pop_front();
+        }
+      }
+    }
+    if (random() % 2) engine->close();
+    if (random() % 2) engine.reset();
+    for (Batch& batch : kept) dropper.take(std::move(batch));
+  }
+}
+
+TEST(Stress, StatsMayBeReadAllTheTime) {
+  auto rows = std::make_shared<FakeRows>();
+  rows->unreadable_at_finish = {3, 50, 77};
+  const auto engine = loader(rows, {2, 3, ErrorPolicy::replace, false});
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    int64_t samples = 0;
+    while (!stop) {
+      const LoaderStats stats = engine->stats();
+      ASSERT_GE(stats.samples, samples);
+      samples = stats.samples;
+    }
+  });
+  for (int i = 0; i < 20; ++i) epoch(*engine, range(0, 100), 4);
+  stop = true;
+  reader.join();
+  EXPECT_EQ(engine->stats().samples, 2000);
+  EXPECT_EQ(engine->stats().errors.size(), 60u);
+}
+
+TEST(Stress, AThousandLoadersDroppedInMidEpochLeaveNothing) {
+  auto rows = std::make_shared<FakeRows>();
+  rows->shape = {3, 64, 512};
+  const auto drop_one = [&rows](int i) {
+    const auto engine = loader(rows, {2, 3, ErrorPolicy::raise, false});
+    engine->start_epoch(1, 0);
+    for (int64_t b = 0; b < 10; ++b) engine->submit(range(b * 4, b * 4 + 4));
+    Batch batch;
+    for (int taken = 0; taken < i % 3; ++taken) ASSERT_EQ(next(*engine, batch), Status::ready);
+  };
+  for (int i = 0; i < 50; ++i) drop_one(i);
+  const int threads = thread_count();
+  const int64_t before = resident_bytes();
+  for (int i = 0; i < 1000; ++i) drop_one(i);
+  EXPECT_EQ(thread_count(), threads);
+  EXPECT_LT(resident_bytes() - before, 16 << 20);  // one leaked batch per loader would be 400 MB
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,116 @@
+"""Runs torch's own DataLoader tests against torch's class and against millrace's, and compares the outcome of every test.
+
+See README.md beside this file. Each test class runs in a process of its own, so that a crash or a hang costs one class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+SIDES = {"torch": "torch.utils.data", "millrace": "millrace"}
+_STATEFUL = "from torchdata.stateful_dataloader import StatefulDataLoader as DataLoader"
+_IMPORT = re.compile(r"^([ \t]*)from torch\.utils\.data import (\([^)]*\)|[^\n(]*)$", re.MULTILINE)
+
+
+def with_loader_from(source: str, module: str) -> str:
+    """`source` with the name DataLoader, wherever it is imported, taken from `module`: also in the scripts that tests start."""
+
+    def after(match: re.Match) -> str:
+        imported = re.search(r"\bDataLoader\b", match[2])
+        return match[0] + (f"\n{match[1]}from {module} import DataLoader" if imported else "")
+
+    source = _IMPORT.sub(after, source)
+    source = source.replace(_STATEFUL, f"from {module} import DataLoader")
+    return re.sub(r"\btorch\.utils\.data\.DataLoader\b", "DataLoader", source)
+
+
+def test_classes(suite: Path, environment: dict[str, str]) -> list[str]:
+    listing = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", suite.name],
+        cwd=suite.parent, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    classes = dict.fromkeys(line.split("::")[1] for line in listing.stdout.splitlines() if line.count("::") == 2)
+    if not classes:
+        sys.exit(f"no tests were found:\n{listing.stdout}{listing.stderr}")
+    return list(classes)
+
+
+def run_class(suite: Path, name: str, select: str, timeout: float, environment: dict[str, str]) -> dict[str, str]:
+    """Outcome of each test: "passed", "skipped", or "failed" with the last line of its message."""
+    report = suite.parent / f"{name}.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", f"{suite.name}::{name}"]
+    with open(suite.parent / f"{name}.log", "w") as log:
+        process = subprocess.Popen(
+            command + (["-k", select] if select else []), cwd=suite.parent, env=environment, stdout=log, stderr=log
+        )
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return {f"{name}": f"failed: not done after {timeout:g} s, see {log.name}"}
+    if not report.exists():
+        return {f"{name}": f"failed: exit status {process.returncode}, see {log.name}"}
+    outcomes = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        problem = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
+        if problem is not None:
+            outcome = "failed: " + (problem.get("message") or "").strip().splitlines()[0][:100] if problem.get("message") else "failed"
+        else:
+            outcome = "skipped" if case.find("skipped") is not None else "passed"
+        outcomes[f"{name}::{case.get('name')}"] = outcome
+    return outcomes
+
+
+def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str, str]:
+    folder.mkdir(parents=True)
+    suite = folder / "test_dataloader.py"
+    suite.write_text(with_loader_from(arguments.suite.read_text(), SIDES[side]))
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    outcomes = {}
+    for name in test_classes(suite, environment):
+        if arguments.only and name not in arguments.only:
+            continue
+        started = time.monotonic()
+        results = run_class(suite, name, arguments.select, arguments.timeout, environment)
+        outcomes.update(results)
+        print(f"{side}: {name}: {len(results)} tests, {time.monotonic() - started:.0f} s", flush=True)
+    return outcomes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suite", type=Path, help="pytorch's test/test_dataloader.py, or torchdata's copy of it")
+    parser.add_argument("-k", dest="select", default="", help="as pytest's -k")
+    parser.add_argument("--only", nargs="*", help="test classes")
+    parser.add_argument("--timeout", type=float, default=1200, help="seconds for one test class")
+    parser.add_argument("--keep", type=Path, help="folder for the two variants, their logs and reports (must not exist)")
+    arguments = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.keep or Path(scratch) / "suite"
+        outcomes = {side: run_side(side, arguments, folder / side) for side in SIDES}
+    different = [name for name in sorted(set().union(*outcomes.values())) if _kind(outcomes["torch"].get(name)) != _kind(outcomes["millrace"].get(name))]
+    for side, results in outcomes.items():
+        kinds = [_kind(result) for result in results.values()]
+        print(f"{side}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")))
+    for name in different:
+        print(f"DIFFERENT {name}\n  torch:    {outcomes['torch'].get(name)}\n  millrace: {outcomes['millrace'].get(name)}")
+    print("same outcome for every test" if not different else f"{len(different)} tests differ")
+    return 1 if different else 0
+
+
+def _kind(outcome: str | None) -> str | None:
+    return outcome and outcome.split(":")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""What must not grow: memory, threads and descriptors over many epochs, many dropped loaders, many kept batches."""
+
+import gc
+import os
+
+import psutil
+import pytest
+import torch
+from PIL import Image
+
+import millrace
+from millrace import transforms
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two classes of 32 small JPEGs."""
+    root = tmp_path_factory.mktemp("endurance")
+    generator = torch.Generator().manual_seed(3)
+    for label in ("a", "b"):
+        (root / label).mkdir()
+        for i in range(32):
+            pixels = torch.randint(0, 256, (8, 8, 3), generator=generator, dtype=torch.uint8)
+            image = Image.fromarray(pixels.numpy()).resize((80 + i, 60 + i), Image.Resampling.BICUBIC)
+            image.save(root / label / f"{i:02}.jpg", quality=90)
+    return str(root)
+
+
+def dataset(folder, size=64):
+    return millrace.datasets.ImageFolder(
+        folder,
+        transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor()]),
+    )
+
+
+def rss():
+    gc.collect()
+    return psutil.Process().memory_info().rss
+
+
+def test_memory_is_flat_over_200_epochs(folder):
+    loader = millrace.DataLoader(dataset(folder), batch_size=16, shuffle=True, num_workers=2, native="require")
+    samples = []
+    for epoch in range(200):
+        for images, _ in loader:
+            assert images.shape == (16, 3, 64, 64)
+        if epoch >= 20:
+            samples.append(rss())
+    assert max(samples) <= samples[0] * 1.02, f"RSS went from {samples[0]} to {max(samples)} bytes"
+
+
+def test_kept_labels_cost_only_the_labels(folder):
+    batches, rows = 10_000, 2
+    loader = millrace.DataLoader(
+        dataset(folder, 8),
+        batch_size=rows,
+        sampler=torch.utils.data.RandomSampler(range(64), replacement=True, num_samples=batches * rows),
+        num_workers=2,
+        native="require",
+    )
+    kept = []
+    before = None
+    for _, labels in loader:
+        kept.append(labels)
+        if len(kept) == 100:
+            before = rss()
+    assert len(kept) == batches
+    # An empty torch tensor object is itself about 600 bytes with its Python wrapper; the images of a kept batch would be 1.5 KB.
+    objects = [torch.empty(rows, dtype=torch.int64) for _ in range(batches)]
+    reference = rss()
+    grown, allowed = reference - before, 2 * (batches * (rows * 8 + 1100))
+    assert grown <= allowed, f"{grown} bytes for {batches} label tensors and as many of torch's own"
+    del objects
+
+
+def test_loaders_dropped_in_mid_epoch_leave_nothing(folder):
+    data = dataset(folder)
+    process = psutil.Process()
+
+    def drop_one():
+        loader = millrace.DataLoader(data, batch_size=8, shuffle=True, num_workers=2, native="require")
+        iterator = iter(loader)
+        next(iterator)
+
+    for _ in range(50):
+        drop_one()
+    gc.collect()
+    threads, descriptors, memory = process.num_threads(), process.num_fds(), rss()
+    for _ in range(1000):
+        drop_one()
+    gc.collect()
+    assert process.num_threads() <= threads
+    assert process.num_fds() <= descriptors
+    assert rss() <= memory * 1.02 + 2**20
+
+
+def test_a_hundred_kept_batches_stay_as_they_were(folder):
+    loader = millrace.DataLoader(dataset(folder), batch_size=4, shuffle=True, num_workers=2, native="require")
+    kept, copies = [], []
+    while len(kept) < 100:
+        for images, labels in loader:
+            kept.append((images, labels))
+            copies.append((images.clone(), labels.clone()))
+    assert loader.stats()["overflow_slots"] > 0
+    for _ in range(5):
+        for _ in loader:
+            pass
+    for (images, labels), (images_then, labels_then) in zip(kept, copies):
+        assert torch.equal(images, images_then) and torch.equal(labels, labels_then)
+
+
+def test_listing_a_whole_epoch_works(folder):
+    loader = millrace.DataLoader(dataset(folder), batch_size=4, num_workers=2, native="require")
+    everything = list(loader)
+    assert [len(labels) for _, labels in everything] == [4] * 16
+    assert torch.cat([labels for _, labels in everything]).tolist() == [0] * 32 + [1] * 32
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_that_drops_batches_harms_nobody(folder):
+    loader = millrace.DataLoader(dataset(folder), batch_size=8, num_workers=2, native="require")
+    iterator = iter(loader)
+    held = next(iterator)
+    before = held[0].clone()
+    pid = os.fork()
+    if pid == 0:
+        held = iterator = loader = None
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    rest = [labels for _, labels in iterator]
+    assert sum(map(len, rest)) == 56
+    assert torch.equal(held[0], before)

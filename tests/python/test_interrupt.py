@@ -1,0 +1,64 @@
+"""Ctrl-C and the end of the process: at once, without a hang, without a crash."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SCRIPT = """
+import os, sys, threading
+import millrace
+from millrace import transforms
+data = millrace.datasets.ImageFolder(sys.argv[1], transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()]))
+loader = millrace.DataLoader(data, batch_size=32, sampler=[i % len(data) for i in range(10**6)], num_workers=int(sys.argv[2]), native="require")
+{body}
+"""
+
+LOOP = """
+try:
+    for step, batch in enumerate(loader):
+        if step == 2:
+            print("running", flush=True)
+except KeyboardInterrupt:
+    del loader
+    import gc, time; gc.collect(); time.sleep(0.1)
+    left = [t for t in os.listdir("/proc/self/task") if open(f"/proc/self/task/{t}/comm").read().startswith("millrace")]
+    print("interrupted", len(left), flush=True)
+"""
+
+
+def start(folder, workers, body):
+    return subprocess.Popen([sys.executable, "-c", SCRIPT.format(body=body), folder, str(workers)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_stops_at_once_and_leaves_no_thread(jpeg_folder, workers):
+    process = start(jpeg_folder, workers, LOOP)
+    try:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted 0\n"
+        assert time.monotonic() - sent < 3
+        assert process.wait(timeout=20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("body", [
+    "iterator = iter(loader); next(iterator)",
+    "iterator = iter(loader); held = next(iterator); raise SystemExit(0)",
+    "kept = [b for b, _ in zip(loader, range(6))]",
+    "import atexit\niterator = iter(loader); atexit.register(lambda: next(iterator, None))",
+])
+def test_the_process_ends_cleanly_with_a_live_iterator(jpeg_folder, body):
+    process = start(jpeg_folder, 2, body)
+    try:
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    finally:
+        process.kill()

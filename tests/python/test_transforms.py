@@ -1,0 +1,338 @@
+"""millrace.transforms alone: results equal torchvision's v2, on all kinds of pictures, from the same draws."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from conftest import make_picture
+from PIL import Image
+
+from millrace import transforms as ours
+from millrace.transforms import functional as F
+
+pytestmark = pytest.mark.filterwarnings("ignore:Anti-alias", "ignore:The transform `ToTensor", "ignore:The given NumPy array")
+
+
+@pytest.fixture(scope="session")
+def v2(torchvision):
+    from torchvision.transforms import v2
+
+    return v2
+
+
+IMAGE = make_picture(61, 47, seed=5)
+TENSOR = torch.from_numpy(np.array(IMAGE)).permute(2, 0, 1).contiguous()
+PICTURES = {
+    "pil": IMAGE,
+    "pil_grey": IMAGE.convert("L"),
+    "pil_palette": IMAGE.convert("P"),
+    "pil_alpha": IMAGE.convert("RGBA"),
+    "pil_float": IMAGE.convert("F"),
+    "bytes": TENSOR,
+    "bytes_hwc": torch.from_numpy(np.array(IMAGE)).permute(2, 0, 1),
+    "bytes_batch": torch.stack([TENSOR, TENSOR.flip(-1)]).expand(2, 2, 3, 47, 61),
+    "float32": TENSOR / 255,
+    "float64": TENSOR.double() / 255,
+    "float16": (TENSOR / 255).half(),
+    "int16": TENSOR.to(torch.int16) * 100,
+    "one_channel": TENSOR[:1],
+}
+
+GEOMETRY = [
+    ("Resize", (20,), {}),
+    ("Resize", ([20],), {}),
+    ("Resize", ((20, 33),), {}),
+    ("Resize", (80,), {"interpolation": "bicubic"}),
+    ("Resize", (20,), {"interpolation": 0}),
+    ("Resize", ((25, 18),), {"interpolation": Image.BICUBIC}),
+    ("Resize", (30,), {"interpolation": "nearest-exact", "max_size": 35}),
+    ("Resize", (None,), {"max_size": 30}),
+    ("Resize", ((25, 18),), {"antialias": False}),
+    ("Resize", ((25, 18),), {"antialias": None, "interpolation": "bicubic"}),
+    ("Resize", ((47, 61),), {}),
+    ("CenterCrop", (20,), {}),
+    ("CenterCrop", ((21, 34),), {}),
+    ("CenterCrop", ((60, 34),), {}),
+    ("CenterCrop", (70,), {}),
+    ("CenterCrop", ((47, 61),), {}),
+    ("RandomResizedCrop", (24,), {}),
+    ("RandomResizedCrop", ((24, 13),), {"scale": (0.3, 0.9), "ratio": (0.5, 2.0), "interpolation": "bicubic"}),
+    ("RandomResizedCrop", (24,), {"ratio": (5.0, 6.0), "scale": (0.9, 1.0)}),
+    ("RandomResizedCrop", (24,), {"ratio": (0.1, 0.2), "scale": (0.9, 1.0)}),
+    ("RandomResizedCrop", (24,), {"scale": (1.5, 1.6)}),
+    ("RandomResizedCrop", ([24],), {"interpolation": "nearest", "antialias": False}),
+    ("RandomCrop", (20,), {}),
+    ("RandomCrop", ((47, 20),), {}),
+    ("RandomCrop", ((47, 61),), {}),
+    ("RandomCrop", (20,), {"padding": 4}),
+    ("RandomCrop", (45,), {"padding": [3, 5]}),
+    ("RandomCrop", ((50, 66),), {"padding": (1, 2, 5, 3), "fill": 9}),
+    ("RandomCrop", (64,), {"pad_if_needed": True}),
+    ("RandomCrop", (70,), {"pad_if_needed": True, "padding": 2, "padding_mode": "edge"}),
+    ("RandomCrop", (50,), {"padding": 6, "padding_mode": "reflect"}),
+    ("RandomCrop", (50,), {"padding": 6, "padding_mode": "symmetric"}),
+    ("RandomHorizontalFlip", (), {}),
+    ("RandomHorizontalFlip", (1.0,), {}),
+    ("RandomVerticalFlip", (), {"p": 0.5}),
+]
+
+
+def same(a, b):
+    """Same kind, same pixels. torchvision's subclass of Tensor counts as a tensor."""
+    if isinstance(b, Image.Image):
+        return isinstance(a, Image.Image) and a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes()
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b.as_subclass(torch.Tensor))
+
+
+def outcome(transform, picture, seed):
+    """The result, or the exception instead of it."""
+    torch.manual_seed(seed)
+    try:
+        return transform(picture)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+def test_equals_torchvision(v2, kind, name, args, options):
+    mine, theirs = getattr(ours, name)(*args, **options), getattr(v2, name)(*args, **options)
+    for seed in range(3):
+        results, states = [], []
+        for transform in (mine, theirs):
+            torch.manual_seed(seed)
+            results.append(transform(PICTURES[kind]))
+            states.append(torch.get_rng_state())
+        assert same(*results)
+        assert torch.equal(*states), "another number of draws"
+
+
+@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+def test_repr_and_attributes_equal_torchvision(v2, name, args, options):
+    mine, theirs = getattr(ours, name)(*args, **options), getattr(v2, name)(*args, **options)
+    assert repr(mine) == repr(theirs)
+    public = {k: v for k, v in vars(theirs).items() if not k.startswith("_")}
+    assert {k: v for k, v in vars(mine).items() if not k.startswith("_")} == public
+
+
+@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+def test_arrays_are_tensors_with_the_channels_last(name, args, options):
+    transform = getattr(ours, name)(*args, **options)
+    array, tensor = outcome(transform, np.array(IMAGE), 3), outcome(transform, TENSOR, 3)
+    assert isinstance(array, np.ndarray)
+    assert np.array_equal(array, tensor.permute(1, 2, 0).numpy())
+    grey = outcome(transform, np.array(IMAGE)[..., 1], 3)
+    assert np.array_equal(grey, tensor[1].numpy())
+
+
+@pytest.mark.parametrize("fill", [(10, 20, 30), [10, 20.7, 30], 7.9, (5,), None])
+@pytest.mark.parametrize("kind", ["pil", "bytes", "float32", "pil_grey"])
+def test_fill_equals_torchvision(v2, kind, fill):
+    arguments = dict(size=50, padding=[4, 3, 6, 8], fill=fill)
+    a, b = (outcome(module.RandomCrop(**arguments), PICTURES[kind], 1) for module in (ours, v2))
+    assert type(a) is type(b) if isinstance(b, Exception) else same(a, b)
+
+
+def test_fill_by_type():
+    crop = ours.RandomCrop((47, 71), padding=[10, 0, 0, 0], fill={torch.Tensor: 5, "others": 9})
+    torch.manual_seed(0)
+    assert (crop(TENSOR)[:, :, 0] == 5).all()
+    assert crop(IMAGE).getpixel((0, 0)) == (9, 9, 9)
+
+
+DTYPES = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
+          torch.float64, torch.bool]
+
+
+@pytest.mark.parametrize("target", DTYPES, ids=str)
+@pytest.mark.parametrize("source", DTYPES, ids=str)
+def test_dtypes_equal_torchvision(v2, source, target):
+    values = torch.arange(256).reshape(1, 16, 16)
+    picture = (values / 255).to(source) if source.is_floating_point or source is torch.bool else (values - 9).to(source)
+    for mine, theirs in [
+        (ours.ToDtype(target), v2.ToDtype(target)),
+        (ours.ToDtype(target, scale=True), v2.ToDtype(target, scale=True)),
+        (ours.ConvertImageDtype(target), v2.ConvertImageDtype(target)),
+    ]:
+        a, b = outcome(mine, picture, 0), outcome(theirs, picture, 0)
+        assert (type(a) is type(b) and str(a) == str(b)) if isinstance(b, Exception) else same(a, b)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "RGBA", "CMYK", "I", "F", "LA", "I;16"])
+def test_tensors_from_pil_equal_torchvision(v2, mode):
+    picture = make_picture(20, 10).convert("L").convert("I").convert("I;16") if mode == "I;16" else make_picture(20, 10).convert(mode)
+    for name in ("ToTensor", "PILToTensor", "ToImage"):
+        mine, theirs = getattr(ours, name)()(picture), getattr(v2, name)()(picture)
+        assert same(mine, theirs)
+        assert mine.stride() == theirs.stride()
+        assert type(mine) is torch.Tensor
+
+
+@pytest.mark.parametrize("array", [np.array(IMAGE), np.array(IMAGE)[..., 0], np.array(IMAGE)[..., :1], np.array(IMAGE, dtype=np.float32),
+                                   np.asarray(IMAGE)[:, ::-1]], ids=["hwc", "hw", "hw1", "float", "negative_stride"])
+def test_tensors_from_arrays_equal_torchvision(v2, array):
+    for name in ("ToTensor", "ToImage"):
+        assert same(getattr(ours, name)()(array), getattr(v2, name)()(array.copy()))
+
+
+def test_tensors_pass_through_conversions():
+    for transform in (ours.ToTensor(), ours.PILToTensor(), ours.ToImage()):
+        assert transform(TENSOR) is TENSOR
+
+
+def test_dtype_dicts(v2):
+    class Image:
+        pass
+
+    assert ours.ToDtype({torch.Tensor: torch.float64}, scale=True)(TENSOR).dtype == torch.float64
+    assert ours.ToDtype({Image: torch.float32, "others": None})(TENSOR).dtype == torch.float32
+    assert ours.ToDtype({"others": None})(TENSOR) is TENSOR
+    with pytest.raises(ValueError, match="No dtype was specified"):
+        ours.ToDtype({int: torch.float32})(TENSOR)
+
+
+@pytest.mark.parametrize("mean, std", [((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), ([0.5], [0.2]), ([0.1, 0.2], [1, 1]), ([0.5], [0.0])])
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bytes", "pil"])
+def test_normalize_equals_torchvision(v2, kind, mean, std):
+    a, b = (outcome(module.Normalize(mean, std), PICTURES[kind], 0) for module in (ours, v2))
+    if isinstance(b, Exception):
+        assert type(a) is type(b) and str(a) == str(b)
+    else:
+        assert same(a, b)
+
+
+def test_normalize_in_place_and_on_arrays():
+    tensor = (TENSOR / 255).clone()
+    assert ours.Normalize([0.5], [0.5], inplace=True)(tensor) is tensor
+    array = np.array(IMAGE, dtype=np.float32) / 255
+    assert np.array_equal(ours.Normalize([0.5], [0.5])(array), tensor.permute(1, 2, 0).numpy())
+
+
+def test_the_usual_chains_equal_torchvision(v2):
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    for seed in range(20):
+        results = []
+        for m in (ours, v2):
+            train = m.Compose([m.RandomResizedCrop(24), m.RandomHorizontalFlip(), m.ToTensor(), m.Normalize(mean, std)])
+            val = m.Compose([m.Resize(32), m.CenterCrop(28), m.ToImage(), m.ToDtype(torch.float32, scale=True), m.Normalize(mean, std)])
+            torch.manual_seed(seed)
+            results.append((train(IMAGE), val(IMAGE)))
+        (train_a, val_a), (train_b, val_b) = results
+        assert same(train_a, train_b) and same(val_a, val_b)
+
+
+def test_compose_repr_equals_torchvision(v2):
+    a, b = (m.Compose([m.Resize(8), m.ToImage(), m.ToDtype(torch.float32, scale=True), m.Normalize([0.5], [0.5])]) for m in (ours, v2))
+    assert repr(a) == repr(b)
+
+
+def test_get_params_equal_torchvision(v2):
+    for seed in range(10):
+        torch.manual_seed(seed)
+        mine = ours.RandomResizedCrop.get_params(IMAGE, (0.1, 1.0), (0.7, 1.4)), ours.RandomCrop.get_params(IMAGE, (20, 30))
+        torch.manual_seed(seed)
+        assert mine == (v2.RandomResizedCrop.get_params(IMAGE, (0.1, 1.0), (0.7, 1.4)), v2.RandomCrop.get_params(IMAGE, (20, 30)))
+
+
+def test_torchvision_enum_is_understood(v2):
+    assert same(ours.Resize(20, v2.InterpolationMode.BICUBIC)(IMAGE), v2.Resize(20, v2.InterpolationMode.BICUBIC)(IMAGE))
+    assert [m.value for m in ours.InterpolationMode] == [m.value for m in v2.InterpolationMode]
+
+
+@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+def test_pickles(name, args, options):
+    transform = getattr(ours, name)(*args, **options)
+    copy = pickle.loads(pickle.dumps(transform))
+    assert repr(copy) == repr(transform)
+    assert same(*(outcome(t, IMAGE, 1) for t in (copy, transform)))
+
+
+def test_nests_in_sequential():
+    chain = torch.nn.Sequential(ours.Resize(20), ours.ToDtype(torch.float32, scale=True))
+    assert chain(TENSOR).shape == (3, 20, 25)
+
+
+WRONG = [
+    ("Compose", (1,), {}),
+    ("Compose", ([],), {}),
+    ("Resize", ((1, 2, 3),), {}),
+    ("Resize", (None,), {}),
+    ("CenterCrop", ((1, 2, 3),), {}),
+    ("RandomResizedCrop", ((1, 2, 3),), {}),
+    ("RandomResizedCrop", (8,), {"scale": 0.5}),
+    ("RandomResizedCrop", (8,), {"ratio": (1, 2, 3)}),
+    ("RandomCrop", (8,), {"padding": (1, 2, 3)}),
+    ("RandomCrop", (8,), {"padding": "2"}),
+    ("RandomCrop", (8,), {"padding": 2, "padding_mode": "mirror"}),
+    ("RandomCrop", (8,), {"fill": "red"}),
+    ("RandomHorizontalFlip", (1.5,), {}),
+    ("RandomVerticalFlip", (-0.1,), {}),
+    ("ToDtype", ("float32",), {}),
+]
+
+
+@pytest.mark.parametrize("name, args, options", WRONG, ids=str)
+def test_wrong_arguments_in_torchvisions_words(v2, name, args, options):
+    with pytest.raises(Exception) as theirs:
+        getattr(v2, name)(*args, **options)
+    with pytest.raises(theirs.type) as mine:
+        getattr(ours, name)(*args, **options)
+    assert str(mine.value) == str(theirs.value)
+
+
+def test_wrong_calls_in_torchvisions_words(v2):
+    for make, picture in [
+        (lambda m: m.RandomCrop(80), IMAGE),
+        (lambda m: m.RandomCrop(80, padding=2), TENSOR),
+        (lambda m: m.Resize(20, max_size=20), IMAGE),
+        (lambda m: m.Resize((20, 20), max_size=40), IMAGE),
+        (lambda m: m.Normalize([0.5], [0.5]), IMAGE),
+        (lambda m: m.RandomCrop(50, padding=4, fill=(1, 2)), IMAGE),
+    ]:
+        with pytest.raises(Exception) as theirs:
+            make(v2)(picture)
+        with pytest.raises(theirs.type) as mine:
+            make(ours)(picture)
+        assert str(mine.value) == str(theirs.value)
+
+
+def test_wrong_interpolation_is_refused_at_once(v2):
+    with pytest.raises(ValueError) as theirs:
+        v2.Resize(8, "cubic")(IMAGE)
+    with pytest.raises(ValueError) as mine:
+        ours.Resize(8, "cubic")
+    assert str(mine.value) == str(theirs.value)
+    with pytest.raises(ValueError, match="Pillow integer constant"):
+        ours.RandomResizedCrop(8, interpolation=77)
+
+
+def test_reversed_ranges_warn():
+    with pytest.warns(UserWarning, match="kind \\(min, max\\)"):
+        ours.RandomResizedCrop(8, scale=(1.0, 0.5))
+
+
+@pytest.mark.parametrize("transform", [ours.Resize(8), ours.RandomHorizontalFlip(), ours.ToTensor(), ours.RandomCrop(4)], ids=repr)
+@pytest.mark.parametrize("thing", [None, "x.jpg", [1], torch.zeros(5), np.zeros(5)], ids=["none", "path", "list", "1d", "1d_array"])
+def test_what_is_no_picture_is_refused(transform, thing):
+    with pytest.raises(TypeError, match="a picture is a PIL image"):
+        transform(thing)
+
+
+def test_unknown_arguments():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
+        ours.Resize(sizes=8)
+
+
+def test_padding_beyond_the_picture_repeats_again():
+    small = TENSOR[:, :3, :4]
+    for mode in ("reflect", "symmetric", "edge"):
+        expected = np.pad(small.numpy(), [(0, 0), (7, 8), (5, 6)], mode=mode)
+        assert np.array_equal(F.pad(small, [5, 7, 6, 8], padding_mode=mode).numpy(), expected)
+
+
+def test_crop_outside_equals_pillow():
+    for top, left, height, width in [(-5, -3, 20, 20), (40, 50, 20, 30), (-30, 4, 10, 10), (4, 90, 10, 10), (0, 0, 60, 70)]:
+        expected = np.array(F.crop(IMAGE, top, left, height, width))
+        assert np.array_equal(F.crop(TENSOR, top, left, height, width).permute(1, 2, 0).numpy(), expected)
+        assert np.array_equal(F.crop(np.array(IMAGE), top, left, height, width), expected)

@@ -1,0 +1,29 @@
+"""Who may use whom below src/. The same table, for people, is in src/README.md; test_layers.py keeps both equal."""
+from __future__ import annotations
+
+LAYERS: dict[str, set[str]] = {
+    "base": set(),
+    "trace": {"base"},
+    "core": {"base"},
+    "io": {"base", "core"},
+    "codecs": {"base", "core"},
+    "transforms": {"base", "core"},
+    "samplers": {"base"},
+    "sources": {"base", "core", "io"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources"},
+    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "loader"},
+}
+
+# Outside headers by their beginning, and the only folders that may see them.
+OUTSIDE: dict[str, set[str]] = {
+    "jpeglib.h": {"src/codecs"},
+    "jerror.h": {"src/codecs"},
+    "hwy/": {"src/codecs", "src/transforms"},
+    "torch/": {"src/torch_bridge", "python/bindings"},
+    "ATen/": {"src/torch_bridge", "python/bindings"},
+    "c10/": {"src/torch_bridge", "python/bindings"},
+    "pybind11/": {"src/torch_bridge", "python/bindings"},
+    "Python.h": {"src/torch_bridge", "python/bindings"},
+    "cuda": set(),
+    "nvjpeg": set(),
+}
