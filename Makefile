@@ -7,14 +7,17 @@ export PYTHON ?=
 export TORCH ?=
 # ON: compiler warnings are errors.
 DEVELOPER ?= OFF
-# A folder of class folders with your own photos, for `make demo`.
+# A folder of class folders with your own photos, for `make demo` and `make bench`.
 IMAGES ?=
 # Further words for the command behind `make demo`, `make bench` and for pytest in `make test`.
 ARGS ?=
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 JOBS := $(shell nproc)
+# Only failures and the sum.
+CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed '
 NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: help
@@ -49,7 +52,7 @@ demo: build
 .PHONY: test
 test: configure
 	@ninja -C build/dev -j $(JOBS)
-	@ctest --test-dir build/dev --output-on-failure --progress -j $(JOBS)
+	@ctest --test-dir build/dev $(CTEST)
 	@python -m pytest $(ARGS)
 
 # -O1 compiles in half the time and keeps stack traces readable; the sanitizers see the same code.
@@ -61,15 +64,15 @@ SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEV
 sanitize: setup
 	@scripts/configure.sh build/thread $(SANITIZED) -DMILLRACE_SANITIZE=thread
 	@$(NO_RANDOM_ADDRESSES) ninja -C build/thread -j $(JOBS)
-	@TSAN_OPTIONS=halt_on_error=1 $(NO_RANDOM_ADDRESSES) ctest --test-dir build/thread --output-on-failure --progress -j $(JOBS)
+	@TSAN_OPTIONS=halt_on_error=1 $(NO_RANDOM_ADDRESSES) ctest --test-dir build/thread $(CTEST)
 	@scripts/configure.sh build/address $(SANITIZED) -DMILLRACE_SANITIZE=address,undefined
 	@ninja -C build/address -j $(JOBS)
-	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/address --output-on-failure --progress -j $(JOBS)
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/address $(CTEST)
 
 .PHONY: bench
 bench: build
 	@ninja -C build/dev -j $(JOBS)
-	@python -m benchmarks.harness $(ARGS)
+	@python -m benchmarks.harness $(if $(IMAGES),--images "$(IMAGES)") $(ARGS)
 
 .PHONY: wheel
 wheel: setup

@@ -1,6 +1,6 @@
 """Prints the tables of stored results, in Markdown.
 
-    python -m benchmarks.compare benchmarks/results/NAME.jsonl [--scenario imagenet_train] [--against millrace] [--readme README.md]
+    python -m benchmarks.compare benchmarks/results/NAME.jsonl [--scenario ...] [--workers 2] [--against millrace] [--readme README.md]
 
 Medians over the quiet rounds of the latest run of each scenario and number of workers. The factor is `against` over the row's
 loader, round by round (both worked within the same seconds), as median with a 95 % bootstrap interval. --readme replaces what stands
@@ -82,16 +82,16 @@ def table(run: list[dict], against: str = "millrace") -> str:
     return "\n".join(lines)
 
 
-def report(records: list[dict], against: str = "millrace", scenarios: list[str] | None = None) -> str:
-    """All tables, each under a line that says on what and how it was measured."""
+def report(records: list[dict], against: str = "millrace", scenarios: list[str] | None = None, workers: list[int] | None = None) -> str:
+    """The tables (all by default), each under a line that says on what and how it was measured."""
     parts = []
-    for (scenario, workers), run in latest_runs(records).items():
+    for (scenario, count), run in latest_runs(records).items():
         epochs = [r for r in run if r["kind"] == "epoch"]
-        if (scenarios and scenario not in scenarios) or not epochs:
+        if (scenarios and scenario not in scenarios) or (workers and count not in workers) or not epochs:
             continue
         machine, data = run[0]["machine"], run[0]["data"]
         kept = kept_epochs(run, epochs[0]["loader"])
-        parts.append(f"**{scenario}**, {workers} worker{'s' * (workers != 1)} on as many CPUs of {machine['cpu']}; {len(kept)} epochs of "
+        parts.append(f"**{scenario}**, {count} worker{'s' * (count != 1)} on as many CPUs of {machine['cpu']}; {len(kept)} epochs of "
                      f"{kept[0]['images']:,} images each, {data['mean_bytes'] / 1000:.0f} kB in the mean; "
                      f"revision {run[0]['revision']}, {run[0]['run'][:10]}.\n\n{table(run, against)}")
         parts += [f"{r['loader']} was left out: {r['reason']}" for r in run if r["kind"] == "left out"]
@@ -110,10 +110,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results")
     parser.add_argument("--scenario", nargs="+")
+    parser.add_argument("--workers", nargs="+", type=int)
     parser.add_argument("--against", default="millrace")
     parser.add_argument("--readme", type=Path)
     arguments = parser.parse_args()
-    text = report(read_results(arguments.results), arguments.against, arguments.scenario)
+    text = report(read_results(arguments.results), arguments.against, arguments.scenario, arguments.workers)
     print(text)
     if arguments.readme:
         arguments.readme.write_text(replace_block(arguments.readme.read_text(), text))

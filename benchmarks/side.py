@@ -2,6 +2,7 @@
 
     check PATH   one epoch, looked at closely; the first images go to PATH        -> what checks.observe() saw
     epoch        one epoch, timed                                                 -> times
+    paused N     one epoch whose consumer stops for N seconds twice, so that every queue of the loader fills up -> {}
     first        a new iterator to its first batch                                -> seconds
     import       nothing: the process has imported torch and waits                -> {}
 """
@@ -54,6 +55,12 @@ class Side:
         in_order = [int(label) for batch in labels for label in batch] == [label for _, label in self.job.samples]
         stats = getattr(self.epochs, "stats", dict)()
         return {**result, "images": images, "batches": len(labels), "in_order": in_order, "stats": stats}
+
+    def paused(self, seconds: float) -> dict:
+        for number, _ in enumerate(self.epochs()):
+            if number in (1, 4):
+                time.sleep(seconds)
+        return {}
 
     def first(self) -> dict:
         start = time.perf_counter()

@@ -146,7 +146,9 @@ if [ -n "$required" ]; then
 fi
 
 # torchvision is what the tests compare with; each torch release has exactly one.
-torchvision=$("$venv" -c 'import importlib.metadata as m; print("torchvision==0.%d.*" % (int(m.version("torch").split(".")[1]) + 15))')
+torchvision=$("$venv" -c '
+import importlib.metadata as m
+print("torchvision==0.%d.*" % (int(m.version("torch").split(".")[1]) + 15))')
 for optional in "$torchvision" $photo_packages; do
   [ -n "$(not_installed "${optional%%==*}")" ] || continue
   say "installing $optional (without its dependencies)"

@@ -38,18 +38,21 @@ def open_epochs(job: Job):
 
     def epochs():
         # run() would prefetch the next epoch while another loader is being timed: schedule this epoch's batches and no more.
-        scheduled = 0
-        while scheduled < min(PREFETCH, job.batches):
-            pipe.schedule_run()
-            scheduled += 1
-        for batch in range(job.batches):
-            images, labels = pipe.share_outputs()
-            rows = min(scenario.batch, len(samples) - batch * scenario.batch)
-            out = np.array(images.as_tensor())[:rows], np.array(labels.as_tensor())[:rows, 0]  # copies: DALI reuses its memory
-            pipe.release_outputs()
-            if scheduled < job.batches:
-                pipe.schedule_run()
-                scheduled += 1
-            yield out
+        scheduled = taken = 0
+        try:
+            while taken < job.batches:
+                while scheduled < min(taken + PREFETCH, job.batches):
+                    pipe.schedule_run()
+                    scheduled += 1
+                images, labels = pipe.share_outputs()
+                taken += 1
+                rows = min(scenario.batch, len(samples) - (taken - 1) * scenario.batch)
+                out = np.array(images.as_tensor())[:rows], np.array(labels.as_tensor())[:rows, 0]  # DALI reuses its memory
+                pipe.release_outputs()
+                yield out
+        finally:
+            for _ in range(scheduled - taken):  # the consumer left early
+                pipe.share_outputs()
+                pipe.release_outputs()
 
     return epochs

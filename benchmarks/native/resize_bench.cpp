@@ -1,13 +1,14 @@
 // What one crop + resize + normalise costs, in microseconds of one core: whole pipelines, and the passes one by one.
 //
-// Usage: resize_bench [target]   target: a Highway target name (AVX2, SSE4, ...) to pretend that the machine has nothing better;
-//                                "scalar" times the scalar reference kernels.
+// Usage: resize_bench [target [rounds]]   target: a Highway target name (AVX3, AVX2, SSE4, ...): pretend that the machine has
+// nothing better.
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -27,17 +28,34 @@ double cpu_us() {
   return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
 
-// The lowest and the median of many calls: the first is the code, the second the code among its neighbours.
-void report(const char* name, const std::function<void()>& work) {
-  std::vector<double> calls;
-  for (int i = 0; i < 1000; ++i) {
-    const double begin = cpu_us();
-    work();
-    calls.push_back(cpu_us() - begin);
+// Every case is called in turn, round after round, so that all share the machine's good and bad moments. Of its calls the lowest
+// shows the code, the median the code among its neighbours.
+class Cases {
+ public:
+  void add(std::string name, std::function<void()> work) { cases_.push_back({std::move(name), std::move(work), {}}); }
+
+  void run(int rounds) {
+    for (int round = 0; round < rounds; ++round)
+      for (Case& c : cases_)
+        for (int i = 0; i < 3; ++i) {
+          const double begin = cpu_us();
+          c.work();
+          c.calls.push_back(cpu_us() - begin);
+        }
+    for (Case& c : cases_) {
+      std::sort(c.calls.begin(), c.calls.end());
+      std::printf("%-62s %7.1f us  (median %.1f)\n", c.name.c_str(), c.calls.front(), c.calls[c.calls.size() / 2]);
+    }
   }
-  std::sort(calls.begin(), calls.end());
-  std::printf("%-58s %8.1f us  (median %.1f)\n", name, calls.front(), calls[calls.size() / 2]);
-}
+
+ private:
+  struct Case {
+    std::string name;
+    std::function<void()> work;
+    std::vector<double> calls;
+  };
+  std::vector<Case> cases_;
+};
 
 struct Picture {
   std::vector<uint8_t> pixels;
@@ -49,70 +67,79 @@ struct Picture {
   }
 };
 
-void bench_pipeline(const char* name, std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows_in_flight) {
-  const auto pipeline = ImagePipeline::create(std::move(chain));
-  const auto scratch = ImagePipeline::make_scratch();
-  const Picture picture(width, height);
-  const SampleParams params = pipeline->draw(width, height, 1, SampleKey{});
-  const auto need = pipeline->plan(width, height, params, *scratch);
-  ImageView region = picture.view;
-  region.data = picture.view.row(need.region.top) + need.region.left * kPixelBytes;
-  region.width = need.region.width;
-  region.height = need.region.height;
-  const size_t row_bytes = size_t(3) * need.shape.height * need.shape.width * dtype_bytes(pipeline->output_type());
-  std::vector<uint8_t> memory(row_bytes * rows_in_flight + 64);
-  uint8_t* first = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-  size_t row = 0;
-  report(name, [&] {
-    pipeline->plan(width, height, params, *scratch);
-    pipeline->apply(region, *scratch, first + row++ % rows_in_flight * row_bytes);
-  });
-}
+// A pipeline with all it needs; `rows_in_flight` output rows are written in turn, as a ring of batches is.
+class PipelineCase {
+ public:
+  PipelineCase(std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows_in_flight)
+      : pipeline_(ImagePipeline::create(std::move(chain))), picture_(width, height), rows_in_flight_(rows_in_flight),
+        params_(pipeline_->draw(width, height, 1, SampleKey{})) {
+    const auto need = pipeline_->plan(width, height, params_, *scratch_);
+    region_ = {picture_.view.row(need.region.top) + need.region.left * kPixelBytes, need.region.width, need.region.height,
+               picture_.view.stride_bytes};
+    row_bytes_ = size_t(3) * need.shape.height * need.shape.width * dtype_bytes(pipeline_->output_type());
+    memory_.resize(row_bytes_ * rows_in_flight + 64);
+  }
+  void operator()() {
+    uint8_t* first = memory_.data() + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64) % 64;
+    pipeline_->plan(picture_.view.width, picture_.view.height, params_, *scratch_);
+    pipeline_->apply(region_, *scratch_, first + row_++ % rows_in_flight_ * row_bytes_);
+  }
 
-void bench_passes(int32_t width, int32_t height, int32_t out_width, int32_t out_height) {
-  std::printf("passes of %d x %d -> %d x %d (width x height)\n", width, height, out_width, out_height);
-  const Picture picture(width, height);
-  std::vector<int32_t> columns(out_width), rows(out_height);
-  for (int32_t i = 0; i < out_width; ++i) columns[i] = i;
-  for (int32_t i = 0; i < out_height; ++i) rows[i] = i;
+ private:
+  std::unique_ptr<ImagePipeline> pipeline_;
+  std::unique_ptr<ImagePipeline::Scratch, void (*)(ImagePipeline::Scratch*)> scratch_ = ImagePipeline::make_scratch();
+  Picture picture_;
+  size_t rows_in_flight_, row_bytes_ = 0, row_ = 0;
+  SampleParams params_;
+  ImageView region_;
+  std::vector<uint8_t> memory_;
+};
+
+// The passes of one bilinear resize, each over the whole picture.
+struct PassCase {
+  static constexpr int32_t kWidth = 340, kHeight = 310, kOut = 224, kRing = 8;
+  Picture picture{kWidth, kHeight};
+  std::vector<int32_t> outputs;
   Taps x, y;
-  const auto taps = [&] {
-    make_taps({Interpolation::bilinear, width, out_width, columns, 0, width, false}, x);
-    make_taps({Interpolation::bilinear, height, out_height, rows, 0, height, false}, y);
-  };
-  report("  weights of both axes", taps);
-  PixelBuffer ring_buffer;
-  const ImageView ring = ring_buffer.view(out_width, 8);
-  report("  horizontal, all rows", [&] {
-    for (int32_t r = 0; r < height; r += kRowGroup) {
-      const uint8_t* in[kRowGroup];
-      uint8_t* out[kRowGroup];
-      const int n = std::min(kRowGroup, height - r);
-      for (int i = 0; i < n; ++i) in[i] = picture.view.row(r + i), out[i] = ring.row(i);
-      resample_rows(in, n, x, out);
-    }
-  });
-  PixelBuffer out_buffer;
-  const ImageView out = out_buffer.view(out_width, 1);
-  report("  vertical, all rows", [&] {
-    for (int32_t r = 0; r < out_height; ++r) {
-      const uint8_t* in[64];
-      for (int t = 0; t < 2 * y.pairs; ++t) in[t] = ring.row((y.start[r] + t) % 8);
-      blend_rows(in, y.of(r).data(), y.pairs, out_width, out.row(0));
-    }
-  });
+  PixelBuffer ring_buffer, out_buffer;
+  ImageView ring = ring_buffer.view(kOut, kRing), out = out_buffer.view(kOut, 1);
   ValueTable table = make_value_table(ToTensor{}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
-  table.math_is_exact = math_gives_table(table);
-  std::vector<float> planes(size_t(3) * out_width * out_height);
-  report("  bytes to normalised f32 planes, all rows", [&] {
-    for (int32_t r = 0; r < out_height; ++r) {
-      float* first = planes.data() + size_t(r) * out_width;
-      void* const at[3] = {first, first + out_width * out_height, first + 2 * out_width * out_height};
-      store_row(ring.row(r % 8), out_width, table, at);
+  std::vector<float> planes;
+
+  PassCase() : outputs(kOut), planes(size_t(3) * kOut * kOut) {
+    for (int32_t i = 0; i < kOut; ++i) outputs[i] = i;
+    table.math_is_exact = math_gives_table(table);
+    weights();
+  }
+  void weights() {
+    make_taps({Interpolation::bilinear, kWidth, kOut, outputs, 0, kWidth, false}, x);
+    make_taps({Interpolation::bilinear, kHeight, kOut, outputs, 0, kHeight, false}, y);
+  }
+  void horizontal() {
+    for (int32_t r = 0; r < kHeight; r += kRowGroup) {
+      const uint8_t* in[kRowGroup];
+      uint8_t* to[kRowGroup];
+      const int n = std::min(kRowGroup, kHeight - r);
+      for (int i = 0; i < n; ++i) in[i] = picture.view.row(r + i), to[i] = ring.row((r + i) % kRing);
+      resample_rows(in, n, x, to);
     }
-  });
-  std::printf("  arithmetic equals the table: %s\n", table.math_is_exact ? "yes" : "no");
-}
+  }
+  void vertical(bool to_planes) {
+    for (int32_t r = 0; r < kOut; ++r) {
+      const uint8_t* in[64];
+      for (int t = 0; t < 2 * y.pairs; ++t) in[t] = ring.row((y.start[r] + t) % kRing);
+      if (to_planes) blend_to_planes(in, y.of(r).data(), y.pairs, kOut, table, at(r).data());
+      else blend_rows(in, y.of(r).data(), y.pairs, kOut, out.row(0));
+    }
+  }
+  void store() {
+    for (int32_t r = 0; r < kOut; ++r) store_row(ring.row(r % kRing), kOut, table, at(r).data());
+  }
+  std::array<void*, 3> at(int32_t r) {
+    float* first = planes.data() + size_t(r) * kOut;
+    return {first, first + kOut * kOut, first + 2 * kOut * kOut};
+  }
+};
 
 void restrict_to(const std::string& name) {
   for (int64_t target = 1; target != 0; target <<= 1)
@@ -129,20 +156,27 @@ void restrict_to(const std::string& name) {
 int main(int argc, char** argv) {
   if (argc > 1) restrict_to(argv[1]);
   const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
-  const RandomResizedCrop box{.height = 224, .width = 224, .scale_min = 1, .scale_max = 1, .ratio_min = 0.01, .ratio_max = 100};
-  const auto train = [&](RandomResizedCrop crop) {
-    return std::vector<TransformSpec>{Resize{.height = crop.height, .width = crop.width, .interpolation = crop.interpolation},
-                                      HorizontalFlip{}, ToTensor{}, normalize};
+  const auto train = [&](Interpolation interpolation) {
+    return std::vector<TransformSpec>{Resize{.height = 224, .width = 224, .interpolation = interpolation}, HorizontalFlip{}, ToTensor{}, normalize};
   };
-  bench_pipeline("train: 340 x 310 -> 224, f32 normalised, one hot row", train(box), 340, 310, 1);
-  bench_pipeline("train: 340 x 310 -> 224, f32 normalised, 128 rows", train(box), 340, 310, 128);
-  bench_pipeline("train: 160 x 150 -> 224 (upscale), 128 rows", train(box), 160, 150, 128);
-  bench_pipeline("train: 230 x 300 -> 224 (vertical first), 128 rows", train(box), 230, 300, 128);
-  bench_pipeline("train: 340 x 310 -> 224, u8, 128 rows", {Resize{.height = 224, .width = 224}, ToTensor{OutputType::u8}}, 340, 310, 128);
-  RandomResizedCrop bicubic = box;
-  bicubic.interpolation = Interpolation::bicubic;
-  bench_pipeline("train: 340 x 310 -> 224, bicubic, 128 rows", train(bicubic), 340, 310, 128);
-  bench_pipeline("val: 500 x 375, Resize(256), CenterCrop(224), 128 rows",
-                 {Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}, normalize}, 500, 375, 128);
-  bench_passes(340, 310, 224, 224);
+  Cases cases;
+  const auto pipeline = [&](const char* name, std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows) {
+    cases.add(name, [c = std::make_shared<PipelineCase>(std::move(chain), width, height, rows)] { (*c)(); });
+  };
+  pipeline("340 x 310 -> 224, f32 normalised, into one row", train(Interpolation::bilinear), 340, 310, 1);
+  pipeline("340 x 310 -> 224, f32 normalised, into 128 rows in turn", train(Interpolation::bilinear), 340, 310, 128);
+  pipeline("160 x 150 -> 224, f32 normalised, 128 rows", train(Interpolation::bilinear), 160, 150, 128);
+  pipeline("230 x 300 -> 224, f32 normalised, 128 rows (vertical first)", train(Interpolation::bilinear), 230, 300, 128);
+  pipeline("340 x 310 -> 224, f32 normalised, 128 rows, bicubic", train(Interpolation::bicubic), 340, 310, 128);
+  pipeline("340 x 310 -> 224, u8, 128 rows", {Resize{.height = 224, .width = 224}, ToTensor{OutputType::u8}}, 340, 310, 128);
+  pipeline("500 x 375, Resize(256), CenterCrop(224), f32, 128 rows", {Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}, normalize},
+           500, 375, 128);
+  const auto passes = std::make_shared<PassCase>();
+  std::printf("arithmetic equals the table: %s\n", passes->table.math_is_exact ? "yes" : "no");
+  cases.add("  weights of both axes, 340 x 310 -> 224", [=] { passes->weights(); });
+  cases.add("  horizontal pass", [=] { passes->horizontal(); });
+  cases.add("  vertical pass to bytes", [=] { passes->vertical(false); });
+  cases.add("  bytes to normalised f32 planes", [=] { passes->store(); });
+  cases.add("  vertical pass to normalised f32 planes", [=] { passes->vertical(true); });
+  cases.run(argc > 2 ? std::atoi(argv[2]) : 500);
 }

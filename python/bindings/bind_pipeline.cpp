@@ -58,7 +58,8 @@ TransformSpec make_spec(const py::dict& op) {
                                         {"float16", OutputType::f16},
                                         {"bfloat16", OutputType::bf16},
                                         {"float32", OutputType::f32},
-                                        {"float64", OutputType::f64}})};
+                                        {"float64", OutputType::f64}}),
+                    op.contains("multiply") && field<bool>(op, "multiply")};
   if (name == "normalize") return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
   throw py::value_error("transform '" + name + "' is not known to the native pipeline");
 }

@@ -35,15 +35,15 @@ class PathTable:
 def list_image_folder(
     root: str, extensions: list[str], allow_empty: bool, threads: int = 0
 ) -> tuple[list[str], PathTable, NDArray[np.int64]]:
-    """(class names, paths, labels) of root/class/.../file, in torchvision's order. `extensions`: lower case; threads 0: as fits."""
+    """(class names, paths, labels) of root/class/.../file, in torchvision's order. `extensions`: lower case; threads: 0 fits."""
 
 class ImagePipeline:
     """A checked chain of transforms, each a dict {"op": name, ...}. Immutable.
 
-    Ops and their fields: random_resized_crop (height, width, scale, ratio, interpolation); resize (height, width or 0, max_size or 0,
-    interpolation); center_crop (height, width); random_crop (height, width, padding (left, top, right, bottom), pad_if_needed,
-    fill (r, g, b), padding_mode); horizontal_flip (p); vertical_flip (p); exif_transpose (only first); to_tensor (dtype); normalize
-    (mean, std). interpolation: "nearest", "bilinear" or "bicubic".
+    Ops and their fields: random_resized_crop (height, width, scale, ratio, interpolation); resize (height, width or 0, max_size
+    or 0, interpolation); center_crop (height, width); random_crop (height, width, padding (left, top, right, bottom),
+    pad_if_needed, fill (r, g, b), padding_mode); horizontal_flip (p); vertical_flip (p); exif_transpose (only first); to_tensor
+    (dtype; multiply: scale by * (1 / 255), not / 255); normalize (mean, std). interpolation: "nearest", "bilinear" or "bicubic".
     """
 
     def __init__(self, chain: list[dict[str, Any]]) -> None: ...
@@ -100,7 +100,7 @@ class RandomPermutation:
         """The next `count` elements, fewer at the end."""
 
 def cpu_budget() -> dict[str, Any]:
-    """{"cpus": float, "threads": int, "reason": str}: what this process may use, by affinity, cgroup quota and ranks on the node."""
+    """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and ranks on the node."""
 
 def empty_cache() -> int:
     """Frees slots kept for the next loader; returns their bytes."""

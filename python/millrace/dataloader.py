@@ -24,28 +24,30 @@ _ON_ERROR = ("raise", "skip", "replace")
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
 
-    Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset, its
-    transform, the sampler, `collate_fn` and `worker_init_fn`. When the engine knows them all, batches are made by `num_workers`
-    native threads (0: in `next()`), else by torch's own iterator; `explain()` says which, and what to change.
+    Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset,
+    its transform, the sampler, `collate_fn` and `worker_init_fn`. When the engine knows them all, batches are made by
+    `num_workers` native threads (0: in `next()`), else by torch's own iterator; `explain()` says which, and what to change.
 
-    Additional arguments, keyword-only, readable and settable as attributes:
+    Further arguments, keyword-only, readable and settable as attributes:
 
     num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE).
     native: "auto" uses the engine when it can; "never" does not; "require" raises UnavailableError at `iter()` where it cannot.
     on_error: what a native loader does with a sample that cannot be read.
         "raise": `next()` raises, and the next call goes on with the following batch, as torch's does.
-        "skip": rows from the epoch's end fill the holes, so the epoch gets shorter than `len(loader)`; the sampler is drained when
-        the epoch starts, so it must end.
+        "skip": rows from the epoch's end fill the holes, so the epoch gets shorter than `len(loader)`; the sampler is drained
+        when the epoch starts, so it must end.
         "replace": the next readable index of the dataset takes the place; every length stays.
-        What was left out is listed in `stats()["errors"]`. A loader that falls back to torch refuses anything but "raise" at `iter()`.
+        What was left out is listed in `stats()["errors"]`. A loader that falls back to torch refuses anything but "raise" at
+        `iter()`.
 
-    What is the same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of
-    sampler calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
+    The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
+    calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
 
-    What differs natively: random transforms draw from (`seed`, `epoch`, index), so they neither read nor advance the generators of
-    torch, random and numpy, and are the same for every `num_workers`. Errors keep their type and are not wrapped in "Caught ... in
-    DataLoader worker process". `multiprocessing_context` is checked but unused, `in_order=False` returns batches in order all the
-    same, `iterator._workers` is empty, batches are not in shared memory, and assigning to the dataset counts from the next iterator.
+    Different natively: random transforms draw from (`seed`, `epoch`, index), so they neither read nor advance the generators of
+    torch, random and numpy, and are the same for every `num_workers`. Errors keep their type and are not wrapped in "Caught ...
+    in DataLoader worker process". `multiprocessing_context` is checked but unused, `in_order=False` returns batches in order all
+    the same, `iterator._workers` is empty, batches are not in shared memory, and what is assigned to the dataset counts from the
+    next iterator.
     """
 
     native: Literal["auto", "never", "require"]
@@ -142,9 +144,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """What the latest iterator has done so far, since it was made.
 
         engine: "threads" (native), "processes" (torch's workers) or "inline" (no workers); samples, batches: handed out;
-        wait_seconds: the time `next()` took from the consumer. Native iterators only, else zero: bytes read; seconds {read, decode,
-        transform, collate} summed over threads; slots and overflow_slots of the ring; errors: {index, path, offset, reason} of each
-        sample left out.
+        wait_seconds: the time that `next()` kept the consumer waiting. Of native iterators only, else zero: bytes read; seconds
+        {read, decode, transform, collate} summed over threads; slots and overflow_slots of the ring; errors: {index, path,
+        offset, reason} of each sample left out.
         """
         record = self._millrace_run
         return (record or RunRecord(self._engine_name(make_plan(self)))).stats()

@@ -1,7 +1,8 @@
 """The two exception types that are millrace's own; every other error is one of Python's.
 
-`CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file, `offset` the byte (-1: unknown).
-`UnavailableError` is a RuntimeError: something millrace can do, but not here or not in this combination; its message says what to change.
+`CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file, `offset` the byte (-1:
+unknown). `UnavailableError` is a RuntimeError: something millrace can do, but not here or not in this combination; its message
+says what to change.
 """
 
 from ._core import CorruptDataError, UnavailableError

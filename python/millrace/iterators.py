@@ -3,10 +3,10 @@
 They derive from torch's two iterator classes, because frameworks test for these, and take from them what happens around a batch:
 the sampler, the draws, the profiler's range, the counts. Batches come from `_core.Loader` instead of worker processes.
 
-Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced in that thread only.
-How it ends: the last batch, `_shutdown_workers()`, garbage collection, or the interpreter's exit, whichever comes first, closes
-the engine and joins its threads; every one of them may come twice, on a half-built iterator, or in a forked child, where the
-engine's threads do not exist and nothing is done.
+Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced in it only.
+How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever comes first, closes
+the engine and joins its threads. Each may come twice, on a half-built iterator, or in a forked child, where the engine's
+threads do not exist and nothing is done.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class _NativeIter:
     def _check_owner(self) -> None:
         if os.getpid() != self._owner_pid:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork into process {os.getpid()}. "
-                "Make a new iterator here: iter(loader)"
+                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork into process "
+                f"{os.getpid()}. Make a new iterator here: iter(loader)"
             )
 
     def _batch(self, images_and_labels: tuple[Any, Any]) -> list[Any]:
@@ -150,13 +150,16 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        self._check_owner()
         _BaseDataLoaderIter._reset(self, loader, first_iter)
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
         self._pending: deque[Optional[Exception]] = deque()
         if not first_iter:
             self._record.epoch += 1
-            self._engine.start_epoch(self._base_seed, self._record.epoch)
+            if self._engine is not None and os.getpid() == self._owner_pid:
+                self._engine.start_epoch(self._base_seed, self._record.epoch)
+            else:  # after an interrupt; or in a forked child, which leaves the parent's engine alone
+                self._owner_pid, self._shutdown = os.getpid(), False
+                self._open(threads=self._num_workers)
         if self._on_error == "skip":
             self._submit_all()
             self._pending.append(None)  # stands for whatever the engine still has
@@ -178,6 +181,14 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             self._pending.append(error.with_traceback(None))  # a traceback would hold this frame, and with it the iterator
         else:
             self._pending.append(None)
+
+    def __next__(self) -> list[Any]:
+        try:
+            return super().__next__()
+        except (KeyboardInterrupt, SystemExit):
+            # As torch's workers, the threads end with Ctrl-C: the traceback may keep this iterator for as long as it likes.
+            self._shutdown_workers()
+            raise
 
     def _next_data(self) -> list[Any]:
         self._check_owner()

@@ -8,11 +8,17 @@ check_cxx_source_compiles("
   #include <cstddef>
   #include <cstdio>
   #include <jpeglib.h>
-  int main() { jpeg_decompress_struct c; JDIMENSION x = 0, w = 8; jpeg_crop_scanline(&c, &x, &w); return jpeg_skip_scanlines(&c, 1); }"
+  int main() {
+    jpeg_decompress_struct c;
+    JDIMENSION x = 0, w = 8;
+    jpeg_crop_scanline(&c, &x, &w);
+    return jpeg_skip_scanlines(&c, 1);
+  }"
   MILLRACE_HAVE_LIBJPEG_TURBO)
 unset(CMAKE_REQUIRED_LIBRARIES)
 if(NOT MILLRACE_HAVE_LIBJPEG_TURBO)
-  message(FATAL_ERROR "millrace needs libjpeg-turbo 2.1 or newer (jpeg_crop_scanline); install libjpeg62-turbo-dev or libjpeg-turbo-devel")
+  message(FATAL_ERROR "millrace needs libjpeg-turbo 2.1 or newer (jpeg_crop_scanline); "
+    "install libjpeg62-turbo-dev or libjpeg-turbo-devel")
 endif()
 
 find_package(PkgConfig QUIET)
@@ -39,10 +45,13 @@ if(MILLRACE_PYTHON)
   # torch's own CMake package would look for a whole CUDA toolkit when torch was built with CUDA; headers and three libraries are
   # all we use, so ask the installed package where they are.
   execute_process(
-    COMMAND ${Python_EXECUTABLE} -c "import torch,os;print(os.path.dirname(torch.__file__), torch.__version__, int(torch._C._GLIBCXX_USE_CXX11_ABI), sep=';')"
+    COMMAND ${Python_EXECUTABLE} -c "
+import os, torch
+print(os.path.dirname(torch.__file__), torch.__version__, int(torch._C._GLIBCXX_USE_CXX11_ABI), sep=';')"
     OUTPUT_VARIABLE torch_facts OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE torch_missing)
   if(torch_missing)
-    message(FATAL_ERROR "millrace needs an installed torch (2.11 to 2.13) in ${Python_EXECUTABLE}; build with pip's --no-build-isolation")
+    message(FATAL_ERROR "millrace needs an installed torch, 2.11 or newer, in ${Python_EXECUTABLE}; "
+      "build with pip's --no-build-isolation")
   endif()
   list(GET torch_facts 0 torch_root)
   list(GET torch_facts 1 Torch_VERSION)

@@ -79,14 +79,16 @@ bool BaselineDecoder::decode_mcu_row() {
     if (!reader_.read(std::min(McuReader::kMostMcus, mcu_x_.end - mcu), groups_->values)) return false;
     const int16_t* group = groups_->values;
     const ptrdiff_t x = ptrdiff_t{mcu - mcu_x_.begin} * 8;
+    bool in_range = true;
     const auto transform = [&](size_t component, int32_t row, ptrdiff_t column) {
       Plane& plane = planes_[component];
-      idct_(group, stream_.quant[stream_.component[component].quant].data(), plane.row(row) + column, plane.stride);
+      in_range &= idct_(group, stream_.quant[stream_.component[component].quant].data(), plane.row(row) + column, plane.stride);
       group += kGroupStride;
     };
     for (int32_t i = 0; i < v; ++i)
       for (int32_t j = 0; j < h; ++j) transform(0, 8 * i, x * h + j * ptrdiff_t{kGroupRow});
     for (int c = 1; c < stream_.components; ++c) transform(static_cast<size_t>(c), 0, x);
+    if (!in_range) return false;
   }
   return true;
 }

@@ -47,7 +47,11 @@ class BlockReader {
   MILLRACE_INLINE int32_t read_dc(const DcTable& table) {
     refill();
     const DcTable::Entry entry = table.lookup[bits_ >> (64 - DcTable::kBits)];
-    if (__builtin_expect(entry.total == 0, 0)) return read_long_dc(table);
+    if (__builtin_expect(entry.total == 0, 0)) {
+      const Symbol symbol = any_symbol(table.canonical, bits_);
+      take(symbol.length);
+      return symbol.length == 0 ? kBadDifference : symbol.value;
+    }
     const int32_t value = signed_value(bits_ << entry.code, entry.extra);
     take(entry.total);
     return value;
@@ -74,14 +78,13 @@ class BlockReader {
       }
       if (k < 63) continue;
       if (k - AcTable::kEndOfBlock <= 62) return true;
-      // What is left is rare: a full block, whose last coefficient is not followed by an end; a long code; a bad stream.
       if (k == 63) return true;
-      const uint64_t steps = (entry >> 8 & 255) + (entry >> 16 & 255);
-      k -= steps;
+      // A long code, or a look-up that went beyond the block's end: take back the look-up and read one symbol.
+      k -= (entry >> 8 & 255) + (entry >> 16 & 255);
       bits_ = before;
       count_ += entry & 255;
-      int16_t value = 0;
-      if (!read_long_ac(table, k, value)) return false;
+      int16_t value;
+      if (!read_symbol(table, k, value)) return false;
       block[kGroupZigzag.at[k]] = value;
       if (k >= 63) return true;
     }
@@ -106,15 +109,14 @@ class BlockReader {
       const uint32_t step = entry >> 8;
       if (k - AcTable::kSkipEnd <= 62 && (step & AcTable::kSkipEnd)) return true;
       if (k == 63) return true;
-      // A long code, or a look-up that may have gone beyond the block's end: symbol by symbol from where it began.
+      // A long code, or a look-up that went beyond the block's end: take it back, and go on symbol by symbol.
       k -= step;
       bits_ = before;
       count_ += entry & 255;
       do {
-        refill();
         int16_t value;
-        if (!read_long_ac(table, k, value)) return false;
-      } while (k < 63 && !(step & AcTable::kSkipSlow));
+        if (!read_symbol(table, k, value)) return false;
+      } while (k < 63 && step != AcTable::kSkipSlow);
       if (k >= 63) return true;
     }
   }
@@ -141,30 +143,35 @@ class BlockReader {
     return raw + (-negative & (1 - (1 << size)));
   }
 
-  __attribute__((noinline)) int32_t read_long_dc(const DcTable& table) {
+  struct Symbol {
+    uint32_t length = 0;  // of code and extra bits; 0: there is no such code
+    uint32_t step = 0;    // as in AcTable
+    int16_t value = 0;
+  };
+
+  // The symbol at the top of `bits`, bit by bit. Takes no `this`, so that a reader in the inner loops can stay in registers.
+  static __attribute__((noinline)) Symbol any_symbol(const CanonicalCode& code, uint64_t bits) {
     int length;
-    const int size = table.canonical.decode(bits_, length);
-    if (size < 0 || size > 15) return kBadDifference;
-    const int32_t value = signed_value(bits_ << length, static_cast<unsigned>(size));
-    take(static_cast<uint64_t>(length + size));
-    return value;
+    const int symbol = code.decode(bits, length);
+    const int size = symbol & 15, run = symbol >> 4;
+    // Runs of 1 to 14 without a value belong to progressive files.
+    if (symbol < 0 || (size == 0 && run != 0 && run != 15)) return {};
+    return {static_cast<uint32_t>(length + size), symbol == 0 ? AcTable::kEndOfBlock : static_cast<uint32_t>(run + 1),
+            static_cast<int16_t>(signed_value(bits << length, static_cast<unsigned>(size)))};
   }
 
-  // One symbol of any length; k moves on to its coefficient, or behind the block at an end of block.
-  __attribute__((noinline)) bool read_long_ac(const AcTable& table, uint64_t& k, int16_t& value) {
+  // Moves k on to the next coefficient, or to 64 at an end of block.
+  MILLRACE_INLINE bool read_symbol(const AcTable& table, uint64_t& k, int16_t& value) {
     refill();
-    int length;
-    const int symbol = table.canonical.decode(bits_, length);
-    if (symbol < 0) return false;
-    const int size = symbol & 15, run = symbol >> 4;
-    value = static_cast<int16_t>(signed_value(bits_ << length, static_cast<unsigned>(size)));
-    take(static_cast<uint64_t>(length + size));
-    if (symbol == 0) {
+    const Symbol symbol = any_symbol(table.canonical, bits_);
+    take(symbol.length);
+    value = symbol.value;
+    if (symbol.step == AcTable::kEndOfBlock) {
       k = 64;
       return true;
     }
-    k += static_cast<uint64_t>(run) + 1;
-    return k <= 63 && (size != 0 || run == 15);
+    k += symbol.step;
+    return symbol.length != 0 && k <= 63;
   }
 
   static constexpr int32_t kBadDifference = 1 << 20;  // out of the range of any coefficient: the caller's range test sees it

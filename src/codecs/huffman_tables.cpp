@@ -105,12 +105,13 @@ bool DcTable::build(const HuffmanSpec& spec) {
   if (!canonical.build(spec)) return false;
   lookup.fill({});
   bool valid = true;
+  for_each_code(spec, 16, [&](uint32_t, uint32_t, uint8_t symbol, int) { valid &= symbol <= 15; });
+  if (!valid) return false;
   for_each_code(spec, kBits, [&](uint32_t first, uint32_t count, uint8_t symbol, int length) {
-    valid &= symbol <= 15;
     const Entry entry{static_cast<uint8_t>(length + symbol), static_cast<uint8_t>(length), symbol};
     std::fill_n(lookup.begin() + first, count, entry);
   });
-  return valid;
+  return true;
 }
 
 bool AcTable::build(const HuffmanSpec& spec) {

@@ -139,19 +139,22 @@ HWY_INLINE void store_rows(const V16 (&v)[8], uint8_t* out, ptrdiff_t stride) {
   }
 }
 
-void idct_four_blocks(const int16_t* HWY_RESTRICT coefficients, const int16_t* HWY_RESTRICT quant, uint8_t* HWY_RESTRICT out,
+bool idct_four_blocks(const int16_t* HWY_RESTRICT coefficients, const int16_t* HWY_RESTRICT quant, uint8_t* HWY_RESTRICT out,
                       ptrdiff_t stride) {
   const D16 d;
+  bool in_range = true;
   for (size_t column = 0; column < kRow; column += hn::Lanes(d)) {
     V16 v[8];
     for (size_t row = 0; row < 8; ++row)
       v[row] = hn::Mul(hn::Load(d, coefficients + row * kRow + column), hn::LoadDup128(d, quant + row * 8));
+    in_range &= hn::AllTrue(d, hn::Eq(hn::ShiftRight<kPass1Bits>(hn::ShiftLeft<kPass1Bits>(v[0])), v[0]));
     transform<kConstBits - kPass1Bits, kConstBits - kPass1Bits>(v);
     transpose(v);
     // Shifting eight bits less makes the saturation to 16 bits the clamp to 8: the sample is the high byte.
     transform<kConstBits + kPass1Bits + 3, kConstBits + kPass1Bits + 3 - 8>(v);
     store_rows(v, out + column, stride);
   }
+  return in_range;
 }
 
 IdctGroup choose_idct() { return idct_four_blocks; }

@@ -10,8 +10,9 @@
 namespace millrace {
 
 // `coefficients`: four blocks in the layout of block_reader.h, 64-byte aligned. `quant`: 64 values in natural order, 16-byte
-// aligned. Writes 8 rows of 32 samples; `out` needs no alignment.
-using IdctGroup = void (*)(const int16_t* coefficients, const int16_t* quant, uint8_t* out, ptrdiff_t stride);
+// aligned. Writes 8 rows of 32 samples; `out` needs no alignment. False: a value in a block's first row is so large, eight times
+// what 8-bit samples need, that libjpeg's shortcut for blocks with nothing else overflows; how it does differs by machine.
+using IdctGroup = bool (*)(const int16_t* coefficients, const int16_t* quant, uint8_t* out, ptrdiff_t stride);
 
 IdctGroup idct_group();  // the best for this machine
 

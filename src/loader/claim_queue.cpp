@@ -89,16 +89,10 @@ bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure) {
   Lock lock(mutex_);
   thrown_away = settle(claim, failure);
   while (!closed_) {
-    if (claim_ < tasks_.size()) {
-      try {
-        if (tasks_[claim_]->lease || take_slot(*tasks_[claim_], false)) {
-          take_row(claim);
-          return true;
-        }
-      } catch (...) {
-        fail_batch(claim_);
-        continue;
-      }
+    if (claimable()) {
+      take_row(claim);
+      if (claim.row + 1 == claim.task->rows && sleeping_ > 0 && claimable()) wake_workers(tasks_[claim_]->rows);
+      return true;
     }
     if (thrown_away) {  // a sleeper keeps no slot
       lock.unlock();
@@ -132,6 +126,18 @@ std::shared_ptr<BatchTask> ClaimQueue::settle(Claim& claim, RowFailure& failure)
   if (--task->unfinished == 0 && consumer_waits_ && !tasks_.empty() && tasks_.front() == task) complete_.notify_one();
   // Unless it was thrown away the queue holds it too. Letting go here makes the consumer its only owner once it is complete.
   return task->abandoned.load(std::memory_order_relaxed) ? task : nullptr;
+}
+
+// Whether there is a row to claim: the first batch that has one also has its slot, or gets it now.
+bool ClaimQueue::claimable() {
+  while (claim_ < tasks_.size()) {
+    try {
+      return tasks_[claim_]->lease || take_slot(*tasks_[claim_], false);
+    } catch (...) {
+      fail_batch(claim_);
+    }
+  }
+  return false;
 }
 
 bool ClaimQueue::take_slot(BatchTask& task, bool overflow_allowed) {

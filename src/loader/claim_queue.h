@@ -6,8 +6,9 @@
 //  - A batch gets its slot before its first row is claimed, hence at most `slots` batches hold memory, what the user keeps included.
 //    Slots are asked for in order, so the batch that the consumer waits for never starves behind a later one.
 //  - If no slot is free when the consumer waits for a batch that has none, all slots are with the user: it gets an overflow slot.
-// Waking: a worker sleeps when nothing can be claimed, and is woken when a batch becomes claimable (submitted, or a slot came
-// back): once per batch, never per row. The consumer is woken once, when the batch it waits for is complete.
+// Waking: a worker sleeps when nothing can be claimed. Sleepers are woken when a batch becomes claimable: it was submitted, a slot
+// came back, or the row in front of it was the last of its batch; so once per batch, never per row, and never more than it has
+// rows. The consumer is woken once, when the batch it waits for is complete.
 // Shutdown: close() makes claim() return false everywhere and wakes everybody; a worker inside a row comes out after it.
 // Leases, and whatever an error may hold, are never dropped under the lock: dropping a lease calls back into slot_returned().
 #pragma once
@@ -59,6 +60,7 @@ class ClaimQueue {
 
   // Returns the batch if it was thrown away meanwhile, to be dropped without the lock.
   std::shared_ptr<BatchTask> settle(Claim& claim, RowFailure& failure);
+  bool claimable();
   bool take_slot(BatchTask& task, bool overflow_allowed);
   void start_oldest();
   void take_row(Claim& claim);

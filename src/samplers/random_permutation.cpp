@@ -18,7 +18,7 @@ constexpr int64_t kLarge = std::numeric_limits<uint32_t>::max() / 20;  // torch 
 
 RandomPermutation::RandomPermutation(int64_t n, uint64_t seed) : seed_(seed), engine_(static_cast<uint32_t>(seed)) {
   if (n < 0)
-    throw Error(ErrorKind::invalid_argument, "a permutation of n = " + std::to_string(n) + " elements does not exist; n must be 0 or more");
+    throw Error(ErrorKind::invalid_argument, "a permutation has n = 0 or more elements, not " + std::to_string(n));
   order_.resize(static_cast<size_t>(n));
   if (n < kLarge) {
     std::iota(order_.begin(), order_.end(), int64_t{0});

@@ -21,6 +21,7 @@ namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 
 using scalar::blend_rows;
+using scalar::blend_to_planes;
 using scalar::resample_rows;
 void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   scalar::store_row(row, width, table, planes);
@@ -191,50 +192,92 @@ void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uin
 
 struct Channels { V32 r, g, b; };
 
+struct BlendSums {
+  Sum r, g, b;
+  HWY_INLINE BlendSums() {}
+  HWY_INLINE void add(const uint8_t* row0, const uint8_t* row1, V16 high, V16 low) {
+    const VU32 first = hn::BitCast(du32, hn::LoadU(d8, row0)), second = hn::BitCast(du32, hn::LoadU(d8, row1));
+    const auto red_green = hn::OddEven(hn::BitCast(du16, hn::ShiftLeft<16>(second)), hn::BitCast(du16, first));
+    const auto blue = hn::OddEven(hn::BitCast(du16, second), hn::BitCast(du16, hn::ShiftRight<16>(first)));
+    const V32 low_bytes = hn::Set(d32, 0x00FF00FF);
+    r.add(hn::BitCast(d16, hn::And(hn::BitCast(d32, red_green), low_bytes)), high, low);
+    g.add(hn::BitCast(d16, hn::ShiftRight<8>(red_green)), high, low);
+    b.add(hn::BitCast(d16, hn::And(hn::BitCast(d32, blue), low_bytes)), high, low);
+  }
+  HWY_INLINE Channels rounded() const { return {r.rounded(), g.rounded(), b.rounded()}; }
+};
+
 HWY_INLINE Channels clamped(Channels c) {
   const auto clamp = [](V32 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Zero(d32)), hn::Set(d32, 255)); };
   return {clamp(c.r), clamp(c.g), clamp(c.b)};
 }
 
-// kLanes pixels at byte `offset` of all rows. kPairs == 0: any number.
+// The rows under a blend with their weights. For a known number of pairs all of it stays in registers.
 template <int kPairs>
-HWY_INLINE Channels blend_pixels(const uint8_t* const* rows, int64_t offset, const TapPair* weights, int any_pairs) {
-  const int pairs = kPairs ? kPairs : any_pairs;
-  const V32 low_bytes = hn::Set(d32, 0x00FF00FF);
-  Sum r, g, b;
-  for (int p = 0; p < pairs; ++p) {
-    const VU32 first = hn::BitCast(du32, hn::LoadU(d8, rows[2 * p] + offset));
-    const VU32 second = hn::BitCast(du32, hn::LoadU(d8, rows[2 * p + 1] + offset));
-    const auto red_green = hn::OddEven(hn::BitCast(du16, hn::ShiftLeft<16>(second)), hn::BitCast(du16, first));
-    const auto blue = hn::OddEven(hn::BitCast(du16, second), hn::BitCast(du16, hn::ShiftRight<16>(first)));
-    const V16 high = broadcast(weights[p].high), low = broadcast(weights[p].low);
-    r.add(hn::BitCast(d16, hn::And(hn::BitCast(d32, red_green), low_bytes)), high, low);
-    g.add(hn::BitCast(d16, hn::ShiftRight<8>(red_green)), high, low);
-    b.add(hn::BitCast(d16, hn::And(hn::BitCast(d32, blue), low_bytes)), high, low);
+class Blend {
+ public:
+  HWY_INLINE Blend(const uint8_t* const* rows, const TapPair* weights) {
+    for (int p = 0; p < kPairs; ++p) {
+      rows_[2 * p] = rows[2 * p];
+      rows_[2 * p + 1] = rows[2 * p + 1];
+      high_[p] = broadcast(weights[p].high);
+      low_[p] = broadcast(weights[p].low);
+    }
   }
-  return {r.rounded(), g.rounded(), b.rounded()};
-}
+  HWY_INLINE Channels at(int64_t offset) const {
+    BlendSums sums;
+    for (int p = 0; p < kPairs; ++p) sums.add(rows_[2 * p] + offset, rows_[2 * p + 1] + offset, high_[p], low_[p]);
+    return sums.rounded();
+  }
 
-template <int kPairs>
-void blend(const uint8_t* const* rows, const TapPair* weights, int pairs, int32_t width, bool clamp, uint8_t* out) {
+ private:
+  const uint8_t* rows_[2 * kPairs];
+  V16 high_[kPairs], low_[kPairs];
+};
+
+// Any number of pairs.
+class AnyBlend {
+ public:
+  HWY_INLINE AnyBlend(const uint8_t* const* rows, const TapPair* weights, int pairs) : rows_(rows), weights_(weights), pairs_(pairs) {}
+  HWY_INLINE Channels at(int64_t offset) const {
+    BlendSums sums;
+    for (int p = 0; p < pairs_; ++p)
+      sums.add(rows_[2 * p] + offset, rows_[2 * p + 1] + offset, broadcast(weights_[p].high), broadcast(weights_[p].low));
+    return sums.rounded();
+  }
+
+ private:
+  const uint8_t* const* rows_;
+  const TapPair* weights_;
+  int pairs_;
+};
+
+template <class BlendOf>
+HWY_INLINE void blend(const BlendOf& source, int32_t width, bool clamp, uint8_t* out) {
   for (int32_t x = 0; x < width; x += kLanes) {
     const int64_t at = int64_t{std::min(x, width - kLanes)} * kPixelBytes;  // the last vector overlaps the one before
-    Channels c = blend_pixels<kPairs>(rows, at, weights, pairs);
+    Channels c = source.at(at);
     if (clamp) c = clamped(c);
     const V32 pixels = hn::Or(c.r, hn::Or(hn::ShiftLeft<8>(c.g), hn::ShiftLeft<16>(c.b)));
     hn::StoreU(hn::BitCast(d8, pixels), d8, out + at);
   }
 }
 
+// Without negative weights no sum leaves 0..255.
+bool any_negative(const TapPair* weights, int n_pairs) {
+  bool negative = false;
+  for (int p = 0; p < n_pairs; ++p) negative |= weights[p].high[0] < 0 || weights[p].high[1] < 0;
+  return negative;
+}
+
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out) {
   if (width < kLanes) return scalar::blend_rows(rows, weights, n_pairs, width, out);
-  bool negative = false;  // without negative weights no sum leaves 0..255
-  for (int p = 0; p < n_pairs; ++p) negative |= weights[p].high[0] < 0 || weights[p].high[1] < 0;
+  const bool clamp = any_negative(weights, n_pairs);
   switch (n_pairs) {
-    case 1: return blend<1>(rows, weights, n_pairs, width, negative, out);
-    case 2: return blend<2>(rows, weights, n_pairs, width, negative, out);
-    case 3: return blend<3>(rows, weights, n_pairs, width, negative, out);
-    default: return blend<0>(rows, weights, n_pairs, width, negative, out);
+    case 1: return blend(Blend<1>(rows, weights), width, clamp, out);
+    case 2: return blend(Blend<2>(rows, weights), width, clamp, out);
+    case 3: return blend(Blend<3>(rows, weights), width, clamp, out);
+    default: return blend(AnyBlend(rows, weights, n_pairs), width, clamp, out);
   }
 }
 
@@ -245,22 +288,35 @@ HWY_INLINE V32 channel_of(VU32 pixels) {
   return hn::BitCast(d32, hn::And(hn::ShiftRight<8 * kChannel>(pixels), hn::Set(du32, 0xFF)));
 }
 
-HWY_INLINE VF value_of(V32 bytes, const ChannelMath& m) {
-  const VF byte = hn::ConvertTo(df, bytes);
-  const VF x = hn::MulAdd(byte, hn::Set(df, m.scale_high), hn::Mul(byte, hn::Set(df, m.scale_low)));
-  const VF d = hn::Sub(x, hn::Set(df, m.mean)), inverse = hn::Set(df, m.inverse);
-  const VF q = hn::Mul(d, inverse);
-  return hn::MulAdd(hn::NegMulAdd(q, hn::Set(df, m.std), d), inverse, q);
-}
+// ChannelMath with its constants in registers: the compiler could not keep them there, as any store may change the table.
+class ChannelValues {
+ public:
+  HWY_INLINE explicit ChannelValues(const ChannelMath& m)
+      : scale_high_(hn::Set(df, m.scale_high)), scale_low_(hn::Set(df, m.scale_low)), mean_(hn::Set(df, m.mean)),
+        inverse_(hn::Set(df, m.inverse)), std_(hn::Set(df, m.std)) {}
+
+  HWY_INLINE VF of(V32 bytes) const {
+    const VF byte = hn::ConvertTo(df, bytes);
+    const VF x = hn::MulAdd(byte, scale_high_, hn::Mul(byte, scale_low_));
+    const VF d = hn::Sub(x, mean_);
+    const VF q = hn::Mul(d, inverse_);
+    return hn::MulAdd(hn::NegMulAdd(q, std_, d), inverse_, q);
+  }
+
+ private:
+  VF scale_high_, scale_low_, mean_, inverse_, std_;
+};
 
 void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   if (width < kLanes) return scalar::store_row(row, width, table, planes);
+  const ChannelValues red(table.math[0]), green(table.math[1]), blue(table.math[2]);
+  float *const r = static_cast<float*>(planes[0]), *const g = static_cast<float*>(planes[1]), *const b = static_cast<float*>(planes[2]);
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
     const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * kPixelBytes));
-    hn::StoreU(value_of(channel_of<0>(pixels), table.math[0]), df, static_cast<float*>(planes[0]) + at);
-    hn::StoreU(value_of(channel_of<1>(pixels), table.math[1]), df, static_cast<float*>(planes[1]) + at);
-    hn::StoreU(value_of(channel_of<2>(pixels), table.math[2]), df, static_cast<float*>(planes[2]) + at);
+    hn::StoreU(red.of(channel_of<0>(pixels)), df, r + at);
+    hn::StoreU(green.of(channel_of<1>(pixels)), df, g + at);
+    hn::StoreU(blue.of(channel_of<2>(pixels)), df, b + at);
   }
 }
 
@@ -276,6 +332,34 @@ void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, vo
   }
 }
 
+// ---- blend_to_planes
+
+template <class BlendOf>
+HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, const ValueTable& table, void* const* planes) {
+  const ChannelValues red(table.math[0]), green(table.math[1]), blue(table.math[2]);
+  float *const r = static_cast<float*>(planes[0]), *const g = static_cast<float*>(planes[1]), *const b = static_cast<float*>(planes[2]);
+  for (int32_t x = 0; x < width; x += kLanes) {
+    const int32_t at = std::min(x, width - kLanes);
+    Channels c = source.at(int64_t{at} * kPixelBytes);
+    if (clamp) c = clamped(c);
+    hn::StoreU(red.of(c.r), df, r + at);
+    hn::StoreU(green.of(c.g), df, g + at);
+    hn::StoreU(blue.of(c.b), df, b + at);
+  }
+}
+
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
+                     void* const* planes) {
+  if (width < kLanes) return scalar::blend_to_planes(rows, weights, n_pairs, width, table, planes);
+  const bool clamp = any_negative(weights, n_pairs);
+  switch (n_pairs) {
+    case 1: return blend_values(Blend<1>(rows, weights), width, clamp, table, planes);
+    case 2: return blend_values(Blend<2>(rows, weights), width, clamp, table, planes);
+    case 3: return blend_values(Blend<3>(rows, weights), width, clamp, table, planes);
+    default: return blend_values(AnyBlend(rows, weights, n_pairs), width, clamp, table, planes);
+  }
+}
+
 #endif  // HWY_TARGET == HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
@@ -287,6 +371,7 @@ namespace millrace {
 
 HWY_EXPORT(resample_rows);
 HWY_EXPORT(blend_rows);
+HWY_EXPORT(blend_to_planes);
 HWY_EXPORT(store_row_f32);
 HWY_EXPORT(store_row_u8);
 
@@ -302,6 +387,11 @@ void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void*
   if (table.math_is_exact) HWY_DYNAMIC_DISPATCH(store_row_f32)(row, width, table, planes);
   else if (table.type == DType::u8) HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
   else scalar::store_row(row, width, table, planes);
+}
+
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
+                     void* const* planes) {
+  HWY_DYNAMIC_DISPATCH(blend_to_planes)(rows, weights, n_pairs, width, table, planes);
 }
 
 bool math_gives_table(const ValueTable& table) {

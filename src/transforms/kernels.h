@@ -23,6 +23,10 @@ void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs,
 // One row to three planes; `planes` point to elements of table.type.
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
 
+// blend_rows and store_row in one go, for tables whose math_is_exact: the pixels never leave the registers.
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
+                     void* const* planes);
+
 // Whether the vector kernels' arithmetic gives the table's values, bit for bit, on this machine.
 bool math_gives_table(const ValueTable& table);
 
@@ -30,6 +34,8 @@ namespace scalar {
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs);
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out);
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
+                     void* const* planes);
 }  // namespace scalar
 
 }  // namespace millrace

@@ -61,4 +61,14 @@ void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void*
   }
 }
 
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
+                     void* const* planes) {
+  for (int32_t x = 0; x < width; ++x)
+    for (int c = 0; c < 3; ++c) {
+      Sum sum;
+      for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][int64_t{x} * kPixelBytes + c], weights[t / 2], t % 2);
+      static_cast<float*>(planes[c])[x] = table.value<float>(c, sum.rounded());
+    }
+}
+
 }  // namespace millrace::scalar

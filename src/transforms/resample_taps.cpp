@@ -1,25 +1,25 @@
 #include "transforms/resample_taps.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace millrace {
 namespace {
 
-double triangle(double x) {
-  x = std::fabs(x);
-  return x < 1 ? 1 - x : 0;
-}
+// Both filters without branches: whether a tap lies in the support is a coin's toss to the branch predictor.
+struct Triangle {
+  static double at(double x) { return std::max(0.0, 1 - std::fabs(x)); }
+};
 
 // Keys' cubic convolution with a = -0.5, in Pillow's order of operations.
-double cubic(double x) {
-  constexpr double a = -0.5;
-  x = std::fabs(x);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-  return 0;
-}
+struct Cubic {
+  static double at(double x) {
+    constexpr double a = -0.5;
+    x = std::fabs(x);
+    const double inner = ((a + 2) * x - (a + 3)) * x * x + 1, outer = (((x - 5) * x + 8) * x - 4) * a;
+    return x < 1 ? inner : x < 2 ? outer : 0;
+  }
+};
 
 struct Filter {
   double scale, stretch, support;
@@ -36,14 +36,42 @@ struct Filter {
   }
 };
 
-int32_t fixed_point(double weight) {
-  constexpr double one = 1 << kWeightBits;
-  return static_cast<int32_t>(weight < 0 ? weight * one - 0.5 : weight * one + 0.5);
+TapPair fixed_point_pair(double first, double second) {
+  const auto fixed = [](double weight) { return static_cast<int32_t>(weight * (1 << kWeightBits) + std::copysign(0.5, weight)); };
+  const int32_t a = fixed(first), b = fixed(second);
+  constexpr int32_t low = (1 << kLowBits) - 1;
+  return {{static_cast<int16_t>(a >> kLowBits), static_cast<int16_t>(b >> kLowBits)}, {static_cast<int16_t>(a & low), static_cast<int16_t>(b & low)}};
 }
 
-void set_weight(TapPair* pairs, int32_t tap, int32_t weight) {
-  pairs[tap / 2].high[tap % 2] = static_cast<int16_t>(weight >> kLowBits);
-  pairs[tap / 2].low[tap % 2] = static_cast<int16_t>(weight & ((1 << kLowBits) - 1));
+template <class Shape>
+void fill_taps(const TapsRequest& r, const Filter& filter, Taps& taps) {
+  const double inverse_stretch = 1.0 / filter.stretch;
+  const int32_t width = 2 * taps.pairs;
+  taps.unscaled.resize(width);
+  double* const unscaled = taps.unscaled.data();
+  TapPair* pairs = taps.weights.data();
+  for (int32_t o = 0; o < taps.count; ++o, pairs += taps.pairs) {
+    if (is_fill(r.indices[o])) continue;
+    const double center = filter.center(r.indices[o]);
+    const Support support = filter.bounds(r.in_size, r.indices[o]);
+    const int32_t offset = support.start - r.window_start;
+    const int32_t begin = r.mirrored ? r.window_size - (offset + support.count) : offset;
+    // Surplus taps must read inside the input too, so those of the last outputs come first.
+    const int32_t start = std::max(0, std::min(begin, r.window_size - width));
+    taps.start[o] = start;
+
+    // Pillow adds the weights up in the order of the inputs, so a mirrored list is gone through from its end.
+    double sum = 0;
+    for (int32_t k = 0; k < width; ++k) {
+      const int32_t at = r.mirrored ? width - 1 - k : k;
+      const int32_t tap = r.mirrored ? support.count - 1 - (at - (begin - start)) : at - (begin - start);
+      const double weight = Shape::at((tap + support.start - center + 0.5) * inverse_stretch);
+      unscaled[at] = tap >= 0 && tap < support.count ? weight : 0;
+      sum += unscaled[at];
+    }
+    if (sum == 0) sum = 1;
+    for (int32_t p = 0; p < taps.pairs; ++p) pairs[p] = fixed_point_pair(unscaled[2 * p] / sum, unscaled[2 * p + 1] / sum);
+  }
 }
 
 }  // namespace
@@ -64,30 +92,8 @@ void make_taps(const TapsRequest& r, Taps& taps) {
   taps.start.assign(room, 0);
   taps.weights.assign(room * taps.pairs, TapPair{});
 
-  thread_local std::vector<double> unscaled;
-  unscaled.resize(most);
-  const double inverse_stretch = 1.0 / filter.stretch;
-  for (int32_t o = 0; o < taps.count; ++o) {
-    if (is_fill(r.indices[o])) continue;
-    const double center = filter.center(r.indices[o]);
-    const Support support = filter.bounds(r.in_size, r.indices[o]);
-    double sum = 0;
-    for (int32_t t = 0; t < support.count; ++t) {
-      const double x = (t + support.start - center + 0.5) * inverse_stretch;
-      unscaled[t] = r.interpolation == Interpolation::bicubic ? cubic(x) : triangle(x);
-      sum += unscaled[t];
-    }
-    const int32_t offset = support.start - r.window_start;
-    const int32_t begin = r.mirrored ? r.window_size - (offset + support.count) : offset;
-    // Surplus taps must read inside the input too, so those of the last outputs come first.
-    taps.start[o] = std::max(0, std::min(begin, r.window_size - 2 * taps.pairs));
-    const int32_t shift = begin - taps.start[o];
-    TapPair* pairs = taps.weights.data() + int64_t{o} * taps.pairs;
-    for (int32_t t = 0; t < support.count; ++t) {
-      const double weight = sum != 0 ? unscaled[t] / sum : unscaled[t];
-      set_weight(pairs, shift + (r.mirrored ? support.count - 1 - t : t), fixed_point(weight));
-    }
-  }
+  if (r.interpolation == Interpolation::bicubic) fill_taps<Cubic>(r, filter, taps);
+  else fill_taps<Triangle>(r, filter, taps);
 }
 
 }  // namespace millrace

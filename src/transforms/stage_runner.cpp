@@ -42,6 +42,12 @@ class StageRunner::Sink {
   virtual ~Sink() = default;
   virtual uint8_t* begin(int32_t y) = 0;
   virtual void end(int32_t y, const uint8_t* row) = 0;  // `row`: what begin() gave, or pixels that lie elsewhere ready-made
+  // The whole of a row, when it is nothing but a blend of others.
+  virtual void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) {
+    uint8_t* out = begin(y);
+    blend_rows(rows, weights.data(), static_cast<int>(weights.size()), width, out);
+    end(y, out);
+  }
 };
 
 class StageRunner::ImageSink : public Sink {
@@ -61,14 +67,19 @@ class StageRunner::PlaneSink : public Sink {
   PlaneSink(ImageView rows, PictureSize size, const ValueTable& table, void* out)
       : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)) {}
   uint8_t* begin(int32_t y) override { return rows_.row(y % kRowGroup); }
-  void end(int32_t y, const uint8_t* row) override {
-    const size_t element = dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
-    std::byte* first = out_ + size_t(y) * size_.width * element;
-    void* const planes[3] = {first, first + plane, first + 2 * plane};
-    store_row(row, size_.width, table_, planes);
+  void end(int32_t y, const uint8_t* row) override { store_row(row, size_.width, table_, planes_at(y).data()); }
+  void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) override {
+    if (!table_.math_is_exact) return Sink::blend(y, rows, weights, width);
+    blend_to_planes(rows, weights.data(), static_cast<int>(weights.size()), width, table_, planes_at(y).data());
   }
 
  private:
+  std::array<void*, 3> planes_at(int32_t y) const {
+    const size_t element = dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
+    std::byte* first = out_ + size_t(y) * size_.width * element;
+    return {first, first + plane, first + 2 * plane};
+  }
+
   ImageView rows_;
   PictureSize size_;
   const ValueTable& table_;
@@ -93,12 +104,21 @@ void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, ImageVie
   else run_by_rows(stage, plan, in, sink);
 }
 
+// Row r of the picture lies in row r mod source.height of `source`. Surplus taps behind the last row see it again, weightless.
+void StageRunner::list_rows(ImageView source, int32_t height, const Taps& taps) {
+  rows_.resize(size_t(height) + 2 * taps.pairs);
+  int32_t slot = 0;
+  for (int32_t r = 0; r < height; ++r) {
+    rows_[r] = source.row(slot);
+    if (++slot == source.height) slot = 0;
+  }
+  std::fill(rows_.begin() + height, rows_.end(), rows_[height - 1]);
+}
+
 const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to) {
   if (!stage.y.resized) return in.row(std::max(0, stage.y.from[output]));
   const Taps& taps = stage.y.taps;
-  rows_.resize(size_t(2) * taps.pairs);
-  for (int32_t t = 0; t < 2 * taps.pairs; ++t) rows_[t] = in.row(std::min(taps.start[output] + t, in.height - 1));
-  blend_rows(rows_.data(), taps.of(output).data(), taps.pairs, in.width, to);
+  blend_rows(rows_.data() + taps.start[output], taps.of(output).data(), taps.pairs, in.width, to);
   return to;
 }
 
@@ -106,6 +126,7 @@ const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t o
 void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
   const auto height = static_cast<int32_t>(stage.y.from.size());
   const ImageView passes = passes_.view(in.width, kRowGroup);
+  if (stage.y.resized) list_rows(in, in.height, stage.y.taps);
   for (int32_t y = 0; y < height; y += kRowGroup) {
     const int n = std::min<int32_t>(kRowGroup, height - y);
     const uint8_t* upright[kRowGroup];
@@ -143,27 +164,31 @@ void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& pla
   const int32_t ring_rows = ring_groups * kRowGroup;
   const ImageView ring = passes_.view(static_cast<int32_t>(stage.x.from.size()), ring_rows);
 
+  list_rows(ring, in.height, taps);
+
   int32_t ready = 0;
   const auto make_ready = [&](int32_t end) {
     for (; ready < end; ready += kRowGroup) {
       const uint8_t* rows[kRowGroup];
       uint8_t* outs[kRowGroup];
       const int n = std::min<int32_t>(kRowGroup, in.height - ready);
-      for (int r = 0; r < n; ++r) rows[r] = in.row(ready + r), outs[r] = ring.row((ready + r) % ring_rows);
+      for (int r = 0; r < n; ++r) rows[r] = in.row(ready + r), outs[r] = rows_[ready + r];
       resample_rows(rows, n, stage.x.taps, outs);
     }
   };
   if (order == Order::mixed) make_ready(in.height);
 
-  rows_.resize(size_t(2) * taps.pairs);
   for (int32_t i = 0; i < height; ++i) {
     const int32_t y = order == Order::down ? height - 1 - i : i;
-    const int32_t last = in.height - 1;
     make_ready(std::min(taps.start[y] + 2 * taps.pairs, in.height));
-    for (int32_t t = 0; t < 2 * taps.pairs; ++t) rows_[t] = ring.row(std::min(taps.start[y] + t, last) % ring_rows);
+    const uint8_t* const* under = rows_.data() + taps.start[y];
+    if (!stage.has_fill) {
+      sink.blend(y, under, taps.of(y), ring.width);
+      continue;
+    }
     uint8_t* out = sink.begin(y);
-    blend_rows(rows_.data(), taps.of(y).data(), taps.pairs, ring.width, out);
-    if (stage.has_fill) paint_padding(stage, plan, y, out);
+    blend_rows(under, taps.of(y).data(), taps.pairs, ring.width, out);
+    paint_padding(stage, plan, y, out);
     sink.end(y, out);
   }
 }

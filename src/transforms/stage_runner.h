@@ -28,11 +28,12 @@ class StageRunner {
   void run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
   void run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
   void run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
+  void list_rows(ImageView source, int32_t height, const Taps& taps);
   const uint8_t* vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to);
 
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
   PixelBuffer passes_, results_;        // rows between the passes of a resize; rows on their way into a tensor
-  std::vector<const uint8_t*> rows_;    // under the vertical taps
+  std::vector<uint8_t*> rows_;          // where the rows under the vertical taps are
 };
 
 }  // namespace millrace

@@ -63,7 +63,9 @@ def run_class(suite: Path, name: str, select: str, timeout: float, environment: 
     for case in ElementTree.parse(report).iter("testcase"):
         problem = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
         if problem is not None:
-            outcome = "failed: " + (problem.get("message") or "").strip().splitlines()[0][:100] if problem.get("message") else "failed"
+            outcome = (
+                "failed: " + (problem.get("message") or "").strip().splitlines()[0][:100] if problem.get("message") else "failed"
+            )
         else:
             outcome = "skipped" if case.find("skipped") is not None else "passed"
         outcomes[f"{name}::{case.get('name')}"] = outcome
@@ -98,7 +100,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch) / "suite"
         outcomes = {side: run_side(side, arguments, folder / side) for side in SIDES}
-    different = [name for name in sorted(set().union(*outcomes.values())) if _kind(outcomes["torch"].get(name)) != _kind(outcomes["millrace"].get(name))]
+    different = [
+        name
+        for name in sorted(set().union(*outcomes.values()))
+        if _kind(outcomes["torch"].get(name)) != _kind(outcomes["millrace"].get(name))
+    ]
     for side, results in outcomes.items():
         kinds = [_kind(result) for result in results.values()]
         print(f"{side}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")))

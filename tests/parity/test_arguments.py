@@ -118,7 +118,9 @@ def warned(function):
     return value, [(w.category, str(w.message)) for w in caught]
 
 
-@pytest.mark.parametrize("arguments", [{"num_workers": 500}, {"pin_memory": True, "pin_memory_device": "cuda"}, {"pin_memory": True}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{"num_workers": 500}, {"pin_memory": True, "pin_memory_device": "cuda"}, {"pin_memory": True}], ids=str
+)
 def test_warnings(folder, arguments, monkeypatch):
     torchs, expected = warned(lambda: torch.utils.data.DataLoader(DATA, **arguments))
     ours, seen = warned(lambda: millrace.DataLoader(folder, native="require", **arguments))

@@ -21,7 +21,13 @@ class Noisy(Dataset):
         return 10
 
     def __getitem__(self, index):
-        return {"index": index, "torch": torch.rand(2), "numpy": np.random.rand(3), "python": random.random(), "name": f"n{index}"}
+        return {
+            "index": index,
+            "torch": torch.rand(2),
+            "numpy": np.random.rand(3),
+            "python": random.random(),
+            "name": f"n{index}",
+        }
 
 
 class Stream(IterableDataset):
@@ -49,7 +55,10 @@ def points(samples):
 
 
 CASES = {
-    "tensors": (TensorDataset(torch.arange(10), torch.randn(10, 3, generator=torch.Generator().manual_seed(1))), {"batch_size": 3}),
+    "tensors": (
+        TensorDataset(torch.arange(10), torch.randn(10, 3, generator=torch.Generator().manual_seed(1))),
+        {"batch_size": 3},
+    ),
     "shuffled": (Noisy(), {"batch_size": 4, "shuffle": True}),
     "no batches": (Noisy(), {"batch_size": None}),
     "collate": (range(9), {"batch_size": 2, "collate_fn": points}),
@@ -125,7 +134,9 @@ def test_persistent_workers_stay_and_epochs_count():
 
 def test_what_torch_cannot_do_is_refused():
     loader = millrace.DataLoader([1, 2], on_error="skip")
-    with pytest.raises(millrace.UnavailableError, match='on_error="skip" needs the native engine.*\ndataset: python — list is Python code'):
+    with pytest.raises(
+        millrace.UnavailableError, match='on_error="skip" needs the native engine.*\ndataset: python — list is Python code'
+    ):
         iter(loader)
     loader = millrace.DataLoader([1, 2], native="require")
     with pytest.raises(millrace.UnavailableError) as caught:

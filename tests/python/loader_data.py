@@ -1,4 +1,4 @@
-"""Small inputs for the loader's tests: a folder of tiny JPEGs, torch's view of the same indices, torchvision where it can be had."""
+"""Small inputs for the loader's tests: a folder of tiny JPEGs, torch's view of its indices, torchvision where it can be had."""
 
 import random
 import sys

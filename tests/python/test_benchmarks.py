@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_jpeg_folder
+from pictures import make_jpeg_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -108,19 +108,19 @@ def test_statistics_and_pixels_are_compared(folder: str) -> None:
         checks.check_pixels(images, off_by_three, loaders.load("millrace").TOLERANCE)
 
 
+@pytest.mark.slow
 def test_the_harness_leaves_out_who_is_wrong_and_measures_the_rest(folder: str, fakes) -> None:
     mirrored = fakes("mirrored", images="images.flip(3)")
     mislabelled = fakes("mislabelled", labels="labels.flip(0)")
     broken = fakes("broken", images="images.no_such_thing")
-    plan = Plan(rounds=1, first_batches=1, memory_epochs=1, images_per_worker=12)
-    records = list(measure("imagenet_val", ["torch_pil", mirrored, mislabelled, broken, fakes("copied")], 1, folder, plan))
+    plan = Plan(rounds=1, first_batches=1, memory_epochs=1, memory_pause_s=0, images_per_worker=12)
+    records = list(measure("imagenet_val", ["torch_pil", mirrored, mislabelled, broken], 1, folder, plan))
 
     reasons = {r["loader"]: r["reason"] for r in records if r["kind"] == "left out"}
     assert set(reasons) == {mirrored, mislabelled, broken}
     assert "levels" in reasons[mirrored] and "labels" in reasons[mislabelled] and "ended" in reasons[broken]
-    for loader in ("torch_pil", "fakes.copied"):
-        kinds = [r["kind"] for r in records if r["loader"] == loader]
-        assert kinds.count("check") == 1 and 1 <= kinds.count("epoch") <= 2 and kinds.count("first") == 2 and kinds.count("memory") == 1
+    kinds = [r["kind"] for r in records if r["loader"] == "torch_pil"]
+    assert kinds.count("check") == 1 and 1 <= kinds.count("epoch") <= 2 and kinds.count("first") == 2 and kinds.count("memory") == 1
 
     for record in records:
         assert json.loads(json.dumps(record)) == record
@@ -224,7 +224,7 @@ def test_probes_count_children() -> None:
         alive = probes.tree_cpu_seconds(os.getpid()) - before
         assert child.pid in probes.process_tree(os.getpid())
         child.communicate("\n")
-    assert alive >= 0.29 and probes.tree_cpu_seconds(os.getpid()) - before >= 0.29
+    assert alive >= 0.25 and probes.tree_cpu_seconds(os.getpid()) - before >= 0.25  # ticks of 10 ms, one lost at each end
     with probes.PeakMemory(os.getpid()) as peak:
         held = np.ones(50_000_000, np.uint8)
         time.sleep(0.2)

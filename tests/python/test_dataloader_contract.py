@@ -36,7 +36,7 @@ def order(loader):
     return [labels.tolist() for _, labels in loader]
 
 
-# -- the class ---------------------------------------------------------------------------------------------------------------------
+# -- the class -------------------------------------------------------------------------------------------------------------------
 
 
 def test_it_is_a_torch_loader_and_generic():
@@ -79,12 +79,14 @@ def test_auto_workers_are_a_number(monkeypatch):
     assert (loader.num_workers, loader.prefetch_factor) == (3, 2)
 
 
-# -- copies and rebuilding ---------------------------------------------------------------------------------------------------------
+# -- copies and rebuilding -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
 def test_copies_of_a_used_loader_work(dataset, clone):
-    loader = millrace.DataLoader(dataset, 3, shuffle=True, num_workers=1, generator=torch.Generator().manual_seed(1), native="require")
+    loader = millrace.DataLoader(
+        dataset, 3, shuffle=True, num_workers=1, generator=torch.Generator().manual_seed(1), native="require"
+    )
     iterator = iter(loader)
     next(iterator)
     twin = clone(loader)
@@ -160,7 +162,7 @@ def test_a_hook_may_patch_the_class(dataset):
     assert len(order(loader)) == 2
 
 
-# -- iterators ---------------------------------------------------------------------------------------------------------------------
+# -- iterators -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers, kind", [(0, _SingleProcessDataLoaderIter), (2, _MultiProcessingDataLoaderIter)])
@@ -240,7 +242,7 @@ def test_stats_after_the_iterator_is_gone(dataset):
     assert millrace.DataLoader(dataset, num_workers=1, native="never").stats()["engine"] == "processes"
 
 
-# -- samples ---------------------------------------------------------------------------------------------------------------------------
+# -- samples ---------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -279,3 +281,17 @@ def test_importing_brings_no_optional_library():
 
     code = "import sys, millrace; print([m for m in ('torchvision', 'transformers', 'timm', 'lightning') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_pinning_is_torchs(dataset, workers, monkeypatch):
+    """Where there is an accelerator; here its presence is only pretended."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    pinned = []
+    monkeypatch.setattr(
+        torch.utils.data._utils.pin_memory, "pin_memory", lambda batch, device: pinned.append(device) or (batch, device)
+    )
+    loader = millrace.DataLoader(dataset, 5, num_workers=workers, pin_memory=True, native="require")
+    assert [(batch[1].tolist(), device) for batch, device in loader] == [([0, 1, 2, 3, 4], "cuda"), ([5, 6, 7, 8, 9], "cuda")]
+    assert pinned == ["cuda", "cuda"]

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -186,6 +187,35 @@ def test_a_forked_child_may_not_go_on_but_does_no_harm(dataset):
     assert len(list(iterator)) == 5
 
 
+def test_persistent_workers_start_anew_after_an_interrupt(dataset, monkeypatch):
+    before = native_threads()
+    loader = millrace.DataLoader(dataset, 4, num_workers=2, persistent_workers=True, native="require")
+    iterator = iter(loader)
+    with monkeypatch.context() as patch:
+        patch.setattr(iterator, "_batch", lambda batch: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            next(iterator)
+    assert settled(before)
+    with pytest.raises(AssertionError, match="Invalid iterator state"):
+        next(iterator)
+    assert [labels.tolist() for _, labels in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert loader.epoch == 1
+
+
+def test_persistent_workers_start_anew_in_a_forked_child(dataset):
+    loader = millrace.DataLoader(dataset, 4, num_workers=2, persistent_workers=True, native="require")
+    expected = [labels.tolist() for _, labels in loader]
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if [labels.tolist() for _, labels in loader] == expected else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [labels.tolist() for _, labels in loader] == expected
+
+
 SCRIPT = """
     import sys
     sys.path.insert(0, {tests!r})
@@ -198,12 +228,14 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize("ending, status", [("", 0), ("sys.exit(3)", 3), ("raise LookupError", 1), ("iterator.me = iterator; del iterator", 0)])
-def test_the_process_may_end_with_a_live_iterator(dataset, tmp_path, ending, status, persistent):
+@pytest.mark.parametrize(
+    "persistent, ending, status",
+    [(True, "", 0), (False, "sys.exit(3)", 3), (False, "iterator.me = iterator; raise LookupError", 1)],
+)
+def test_the_process_may_end_with_a_live_iterator(dataset, tmp_path, persistent, ending, status):
     tests = os.path.dirname(os.path.abspath(__file__))
     script = textwrap.dedent(SCRIPT).format(tests=tests, root=str(tmp_path), ending=ending, persistent=persistent)
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert process.returncode == status, process.stderr
     assert "terminate" not in process.stderr and "Fatal" not in process.stderr
 

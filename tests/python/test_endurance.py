@@ -46,7 +46,7 @@ def test_memory_is_flat_over_200_epochs(folder):
     for epoch in range(200):
         for images, _ in loader:
             assert images.shape == (16, 3, 64, 64)
-        if epoch >= 20:
+        if epoch >= 20 and epoch % 20 == 19:
             samples.append(rss())
     assert max(samples) <= samples[0] * 1.02, f"RSS went from {samples[0]} to {max(samples)} bytes"
 
@@ -67,12 +67,12 @@ def test_kept_labels_cost_only_the_labels(folder):
         if len(kept) == 100:
             before = rss()
     assert len(kept) == batches
-    # An empty torch tensor object is itself about 600 bytes with its Python wrapper; the images of a kept batch would be 1.5 KB.
-    objects = [torch.empty(rows, dtype=torch.int64) for _ in range(batches)]
-    reference = rss()
-    grown, allowed = reference - before, 2 * (batches * (rows * 8 + 1100))
-    assert grown <= allowed, f"{grown} bytes for {batches} label tensors and as many of torch's own"
-    del objects
+    after = rss()
+    # What a label tensor is bound to cost, whoever made it: the values and torch's own objects around them.
+    theirs = [torch.zeros(rows, dtype=torch.int64) for _ in range(batches)]
+    reference = rss() - after
+    grown = after - before
+    assert grown <= 1.25 * reference + 2**20, f"{grown} bytes for {len(kept)} label tensors; {len(theirs)} of torch's take {reference}"
 
 
 def test_loaders_dropped_in_mid_epoch_leave_nothing(folder):

@@ -1,22 +1,23 @@
 """ImageFolder through the engine: items, keys, files that are no JPEG, bad files, worker processes."""
 
+import contextlib
 import os
 
 import numpy as np
 import pytest
 import torch
-from conftest import jpeg_bytes, make_picture
+from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageOps
 
 from millrace import CorruptDataError, UnavailableError, transforms
-from millrace.datasets import ImageFolder
+from millrace.datasets import IMG_EXTENSIONS, ImageFolder
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def train_chain(size=32):
-    return transforms.Compose([
-        transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    random = [transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip()]
+    return transforms.Compose([*random, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
 
 
 def val_chain(size=32):
@@ -28,7 +29,7 @@ def drawn_seed(seed):
     return int(torch.empty((), dtype=torch.int64).random_())
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------------------------
+# -- keys ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_item_takes_its_key_from_the_global_generator(jpeg_folder):
@@ -66,7 +67,8 @@ def test_rows_depend_on_all_of_the_key_and_nothing_else(jpeg_folder):
 def test_draws_have_torchvisions_distribution(jpeg_folder):
     data = ImageFolder(jpeg_folder, train_chain())
     height, width = 90, 120
-    mine = np.array([[d[k] for k in ("top", "left", "height", "width")] + [e["flip"]] for d, e in (data.draw(0, s, 0) for s in range(2000))])
+    draws = [data.draw(0, seed, 0) for seed in range(2000)]
+    mine = np.array([[box["top"], box["left"], box["height"], box["width"], flip["flip"]] for box, flip in draws])
     crop = transforms.RandomResizedCrop(32)
     torch.manual_seed(0)
     theirs = np.array([crop.get_params(torch.empty(3, height, width), crop.scale, crop.ratio) for _ in range(2000)])
@@ -77,7 +79,7 @@ def test_draws_have_torchvisions_distribution(jpeg_folder):
     assert 0.45 < mine[:, 4].mean() < 0.55
 
 
-# -- what runs where -------------------------------------------------------------------------------------------------------------------
+# -- what runs where -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options, reason", [
@@ -102,6 +104,7 @@ def test_target_transform_keeps_pictures_native(jpeg_folder):
         data.native()
 
 
+@pytest.mark.filterwarnings("ignore:The transform `ToTensor")
 def test_torchvisions_transforms_run_natively_too(torchvision, jpeg_folder):
     from torchvision import transforms as v1
     from torchvision.transforms import v2
@@ -131,8 +134,7 @@ def test_changed_transforms_and_samples_count(jpeg_folder):
 def test_items_in_worker_processes(jpeg_folder, context):
     data = ImageFolder(jpeg_folder, train_chain())
     data[0]  # a used engine must survive the fork
-    loader = torch.utils.data.DataLoader(data, batch_size=6, num_workers=2, multiprocessing_context=context,
-                                         generator=torch.Generator().manual_seed(1))
+    loader = torch.utils.data.DataLoader(data, batch_size=6, num_workers=1, multiprocessing_context=context)
     images, targets = zip(*loader)
     assert torch.cat(images).shape == (24, 3, 32, 32) and torch.cat(targets).tolist() == data.targets
 
@@ -147,7 +149,7 @@ def test_items_in_threads(jpeg_folder):
             assert torch.equal(row, other)
 
 
-# -- files that are no JPEG ------------------------------------------------------------------------------------------------------------
+# -- files that are no JPEG ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +180,7 @@ def others(tmp_path_factory):
 
 
 def listed(root, transform, **options):
-    return ImageFolder(root, transform, extensions=(".jpg", ".png", ".gif", ".webp", ".bmp", ".tiff", ".tif", ".ppm", ".pgm"), **options)
+    return ImageFolder(root, transform, extensions=(*IMG_EXTENSIONS, ".gif"), **options)
 
 
 def test_other_formats_are_pillows(others):
@@ -193,7 +195,8 @@ def test_other_formats_take_the_same_crops(others):
     data = listed(others, transforms.Compose([transforms.RandomResizedCrop(24), transforms.PILToTensor()]))
     for i, (path, _) in enumerate(data.samples):
         (box,) = data.draw(i, 4, 0)
-        crop = Image.open(path).convert("RGB").crop((box["left"], box["top"], box["left"] + box["width"], box["top"] + box["height"]))
+        right, bottom = box["left"] + box["width"], box["top"] + box["height"]
+        crop = Image.open(path).convert("RGB").crop((box["left"], box["top"], right, bottom))
         expected = np.asarray(crop.resize((24, 24), Image.BILINEAR)).astype(int)
         assert abs(data.at(i, 4, 0)[0].permute(1, 2, 0).numpy() - expected).max() <= 1, path
 
@@ -203,15 +206,16 @@ def test_exif_in_other_formats(tmp_path):
     for orientation in (1, 3, 6):
         exif = Image.Exif()
         exif[0x0112] = orientation
-        for ending in ("png", "webp", "tiff"):
-            make_picture(31, 17).save(tmp_path / "c" / f"{orientation}.{ending}", exif=exif, **({"lossless": True} if ending == "webp" else {}))
-    stored, upright = listed(tmp_path, transforms.PILToTensor()), listed(tmp_path, transforms.PILToTensor(), exif=True)
+        for ending, options in (("png", {}), ("tiff", {}), ("webp", {"lossless": True})):
+            make_picture(31, 17).save(tmp_path / "c" / f"{orientation}.{ending}", exif=exif, **options)
+    to_tensor = transforms.PILToTensor()
+    stored, upright = listed(tmp_path, to_tensor), listed(tmp_path, to_tensor, exif=True)
     for i, (path, _) in enumerate(stored.samples):
-        assert torch.equal(stored[i][0], transforms.PILToTensor()(Image.open(path).convert("RGB"))), path
-        assert torch.equal(upright[i][0], transforms.PILToTensor()(ImageOps.exif_transpose(Image.open(path)).convert("RGB"))), path
+        assert torch.equal(stored[i][0], to_tensor(Image.open(path).convert("RGB"))), path
+        assert torch.equal(upright[i][0], to_tensor(ImageOps.exif_transpose(Image.open(path)).convert("RGB"))), path
 
 
-# -- bad files -------------------------------------------------------------------------------------------------------------------------
+# -- bad files -----------------------------------------------------------------------------------------------------------------
 
 GOOD = jpeg_bytes(make_picture(64, 48))
 
@@ -251,14 +255,13 @@ def bad_root(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("chain", [train_chain(), transforms.ToTensor()], ids=["crop", "whole"])
-def test_bad_files_are_corrupt_data(bad_root, name, chain):
-    data = ImageFolder(bad_root, chain)
+@pytest.mark.parametrize("part", ["crop", "whole"])
+def test_bad_files_are_corrupt_data(bad_root, name, part):
+    if (name, part) == ("cut", "crop"):
+        pytest.skip("a crop above the damage does not see it")
+    data = ImageFolder(bad_root, train_chain() if part == "crop" else transforms.ToTensor())
     path = str(bad_root / "c" / f"{name}.jpg")
     index = [p for p, _ in data.samples].index(path)
-    if name == "cut" and len(chain.__dict__.get("transforms", ())) > 1:
-        data.transform = val_chain()  # a random crop may lie above the damage, which then passes unseen
-        data.transform.transforms[:2] = []
     for call in (lambda: data[index], lambda: data.at(index, 0, 0)):
         with pytest.raises(CorruptDataError) as error:
             call()
@@ -283,11 +286,9 @@ def test_a_good_file_after_a_bad_one(bad_root):
     data = ImageFolder(bad_root, train_chain())
     (good,) = [i for i, (p, _) in enumerate(data.samples) if p.endswith("whole.png")]
     before = data.at(good, 0, 0)[0]
-    for bad in range(len(data)):
-        if bad != good:
-            with pytest.raises(CorruptDataError):
-                data.at(bad, 0, 0)
-                raise CorruptDataError  # a crop above the damage
+    for other in range(len(data)):
+        with contextlib.suppress(CorruptDataError):
+            data.at(other, 0, 0)
         assert torch.equal(data.at(good, 0, 0)[0], before)
 
 

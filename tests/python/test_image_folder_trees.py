@@ -8,8 +8,8 @@ import pytest
 from millrace import _core
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
-NAMES = [b"a", b"b", b"A", b"10", b"9", b"a-b", b"a b", b"a.b", b"_", b"~", b"\n", b"\xc3\xa9", b"\xe4\xb8\xad", b"\xf0\x9f\x98\x80",
-         b"\xee\x80\x80", b"\xc3", b"\xff", b"\xed\xa0\x80"]  # the last three are not UTF-8
+NAMES = [b"a", b"b", b"A", b"10", b"9", b"a-b", b"a b", b"a.b", b"_", b"~", b"\n", b"\xc3\xa9", b"\xe4\xb8\xad",
+         b"\xf0\x9f\x98\x80", b"\xee\x80\x80", b"\xc3", b"\xff", b"\xed\xa0\x80"]  # the last three are not UTF-8
 ENDINGS = [b".jpg", b".JPG", b".Jpeg", b".png", b".txt", b"", b".jpg.txt"]
 
 

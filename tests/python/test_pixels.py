@@ -1,25 +1,25 @@
 """Pixels: what the engine makes of varied JPEGs against Pillow's open, convert, crop and resize of the same boxes.
 
-The boxes come from `ds.draw`. The engine resizes horizontally first, as Pillow did for years; newer Pillow starts vertically for some
-tall crops, where the two may differ by one level.
+The boxes come from `ds.draw`. What is asked: never more than one level apart, and identical where Pillow resizes horizontally
+first, as it did for years (newer Pillow starts vertically for some tall crops).
 """
 
 import numpy as np
 import pytest
 import torch
-from conftest import jpeg_bytes, make_picture
+from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageOps
 
 from millrace import transforms
 from millrace.datasets import ImageFolder
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-PER_KIND = 40
+PER_KIND = 36
 
 
 def patched_440(random, width, height, **options):
-    """4:4:0, which Pillow cannot write, from 4:2:2: both store two brightness blocks and one of each colour per unit, side by side
-    in the one and below each other in the other, so changing the frame header turns one into a valid file of the other."""
+    """4:4:0, which Pillow cannot write, from 4:2:2: both store two brightness blocks and one of each colour per unit, here side
+    by side, there below each other, so changing the frame header turns one into a valid file of the other."""
     columns, rows = -(-width // 8), -(-height // 16)
     target = np.asarray(make_picture(8 * columns, 16 * rows, int(random.integers(1 << 30))))
     units = target.reshape(rows, 2, 8, columns, 8, 3)  # row of units, upper or lower block, y, column of units, x, colour
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
     for kind, encode in KINDS.items():
         (root / kind).mkdir()
         for i in range(PER_KIND):
-            low, high = ((1, 40) if i % 4 == 0 else (60, 330))
+            low, high = (1, 40) if i % 4 == 0 else (60, 300)
             width, height = (int(side) for side in random.integers(low, high, 2))
             picture = make_picture(width, height, int(random.integers(1 << 30)))
             (root / kind / f"{i:02}.jpg").write_bytes(encode(random, picture, {"quality": int(random.integers(25, 99))}))
@@ -109,6 +109,11 @@ def pillow_resize(crop, size, resampling):
     return result, result.tobytes() == in_two_steps.tobytes()
 
 
+def levels_apart(row, expected):
+    """The largest difference. By numpy: torch's threads for such small tensors wait for each other longer than they work."""
+    return int(np.abs(row.numpy().astype(np.int16) - expected.numpy().astype(np.int16)).max())
+
+
 def expected_row(picture, decisions, size, resampling):
     """(H x W x 3 bytes by Pillow, whether it resized horizontally first)."""
     box, *flips = decisions
@@ -121,11 +126,11 @@ def expected_row(picture, decisions, size, resampling):
 
 
 def test_normalised_random_crops(folder, capsys):
+    normalize = transforms.Normalize(MEAN, STD)
     data = ImageFolder(folder, transforms.Compose([
-        transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]))
+        transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor(), normalize]))
     assert len(data) >= 500
     levels_per_unit = 255 * torch.tensor(STD).view(3, 1, 1)
-    normalize = transforms.Normalize(MEAN, STD)
     tally, flips = Tally(), 0
     for i, (path, label) in enumerate(data.samples):
         picture = Image.open(path).convert("RGB")
@@ -154,7 +159,7 @@ def test_bicubic_crops_as_bytes(folder, capsys):
         row, _ = data.at(i, 7, 0)
         assert row.dtype == torch.uint8
         pixels, horizontal_first = expected_row(Image.open(path).convert("RGB"), data.draw(i, 7, 0), (50, 71), Image.BICUBIC)
-        worst = (row.int() - pixels.int()).abs().max().item()
+        worst = levels_apart(row, pixels)
         tally.add(worst, torch.equal(row, pixels), horizontal_first)
         if worst > 1:
             print(path, worst)
@@ -177,7 +182,7 @@ def test_fixed_chains(folder, capsys, chain):
         row, _ = data.at(i, 0, 0)
         expected = chain(Image.open(data.samples[i][0]).convert("RGB"))
         assert row.shape == expected.shape
-        assert (row.int() - expected.int()).abs().max() <= 1, data.samples[i]
+        assert levels_apart(row, expected) <= 1, data.samples[i]
         differing += not torch.equal(row, expected)
     with capsys.disabled():
         print(f"\n  {differing} of {len(chosen)} pictures differ by one level somewhere")
@@ -204,8 +209,8 @@ def test_random_crops_with_padding(folder, options):
 
 def test_whole_pictures_are_identical(folder):
     data = ImageFolder(folder, transforms.PILToTensor())
-    for i, (path, _) in enumerate(data.samples):
-        assert torch.equal(data.at(i, 0, 0)[0], transforms.PILToTensor()(Image.open(path).convert("RGB"))), path
+    for i, (path, _) in enumerate(data.samples[::2]):
+        assert torch.equal(data.at(2 * i, 0, 0)[0], transforms.PILToTensor()(Image.open(path).convert("RGB"))), path
 
 
 def test_exif_orientation_on_request(folder):
@@ -217,6 +222,6 @@ def test_exif_orientation_on_request(folder):
         upright = ImageOps.exif_transpose(stored).convert("RGB")
         box = [d for d in data.draw(i, 5, 0) if d["op"] == "random_resized_crop"]
         pixels, _ = expected_row(upright, box, (32, 32), Image.BILINEAR)
-        assert (data.at(i, 5, 0)[0].int() - pixels.int()).abs().max() <= 1
+        assert levels_apart(data.at(i, 5, 0)[0], pixels) <= 1
         seen.add(stored.getexif().get(0x0112, 1))
     assert seen == set(range(1, 9))

@@ -8,7 +8,7 @@ from repo_tree import ROOT, files, lines, name
 
 CODE = files(".h", ".cpp", ".py", ".sh", ".cmake")
 ROOT_FILES = [ROOT / n for n in ("Makefile", "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")]
-MAX_LINES, MAX_HEADER_LINES, MAX_COLUMNS = 400, 250, 130
+MAX_LINES, MAX_HEADER_LINES, MAX_COLUMNS = 400, 250, 140
 
 # Spelled in two halves, so that this file keeps the rules too.
 FORBIDDEN = re.compile("|".join([r"\bTO" r"DO\b", r"\bFIX" r"ME\b", r"\bXX" r"X\b", r"\bHA" r"CK\b", r"\bfor no" r"w\b",
@@ -31,7 +31,7 @@ def test_no_line_is_wide() -> None:
 
 def states_its_purpose(path: Path) -> bool:
     first = next((line for line in lines(path) if not line.startswith("#!")), "")
-    if path.suffix == ".cpp" and path.with_suffix(".h").exists() and first.startswith("#include") and f"/{path.stem}.h" in first:
+    if path.suffix == ".cpp" and re.fullmatch(rf'#include "(.*/)?{path.stem}\.h"', first):
         return True  # its header says it
     comment = {".py": ('"""', 'r"""', "#"), ".sh": ("#",), ".cmake": ("#",)}.get(path.suffix, ("//",))
     return first.startswith(comment) and len(first) > 15

@@ -28,9 +28,10 @@ def check(header: Path) -> tuple[str, str, list[str]]:
     """Compiles one header by itself: its name, the compiler's complaint ("" for none), the headers of ours that it used."""
     flags = subprocess.run(["pkg-config", "--cflags", "libhwy"], capture_output=True, text=True).stdout.split()
     command = [COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-x", "c++", "-MMD", "-MF", "-",
-               f"-I{ROOT / 'src'}", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests/cpp'}", *flags, "-include", str(header), os.devnull]
+               *(f"-I{ROOT / folder}" for folder in ("src", "include", "tests/cpp")), *flags, "-include", str(header), os.devnull]
     run = subprocess.run(command, capture_output=True, text=True)
-    used = [name(Path(word)) for word in run.stdout.replace("\\\n", " ").split() if word.startswith(str(ROOT)) and not word.endswith(":")]
+    words = run.stdout.replace("\\\n", " ").split()
+    used = [name(Path(word)) for word in words if word.startswith(f"{ROOT}/") and not word.endswith(":")]
     return name(header), "" if run.returncode == 0 else run.stderr, used
 
 

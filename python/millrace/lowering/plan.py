@@ -72,29 +72,32 @@ class _Stages:
             reason, value = recogniser()
         except NotLowered as refusal:
             self.answers[name] = False, str(refusal)
-            return None
-        self.answers[name] = True, reason
-        return value
+        except (
+            Exception
+        ) as error:  # on odd arguments: torch may know what to do with them, or will say what is wrong in its words
+            self.answers[name] = False, f"could not be understood ({error!r})"
+        else:
+            self.answers[name] = True, reason
+            return value
+        return None
 
     def refusing(self) -> list[str]:
         return [name for name, (native, _) in self.answers.items() if not native]
 
     def finish(self) -> tuple[Stage, ...]:
-        because = ""
-        if refusing := self.refusing():
-            because = f"; could run natively, but {' and '.join(refusing)} {'does' if len(refusing) == 1 else 'do'} not"
-        return tuple(
-            Stage(name, native and not refusing, reason + because if native else reason) for name, (native, reason) in self.answers.items()
-        )
+        refusing = self.refusing()
+        if not refusing:
+            return tuple(Stage(name, native, reason) for name, (native, reason) in self.answers.items())
+        ready = f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
+        return tuple(Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items())
 
 
 def make_plan(loader: Any) -> Plan:
     """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file."""
-    stages = _Stages()
     if loader.native == "never":
-        stages.ask("loader", _refuse('native="never" was asked for'))
-        return Plan(stages.finish(), None)
+        return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
 
+    stages = _Stages()
     source: Optional[Source] = stages.ask("dataset", lambda: _dataset(loader.dataset))
     pipeline = stages.ask("transform", lambda: _transform(source)) if source is not None else None
     stages.ask("sampler", lambda: _sampler(loader))
@@ -102,16 +105,10 @@ def make_plan(loader: Any) -> Plan:
     stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
     files: Optional[Files] = None
     if source is not None and not stages.refusing():
-        files = stages.ask("dataset", lambda: _files(source))  # last: the table of a big folder takes a while when it is first made
+        # Last, because the table of a big folder takes a while when it is first made.
+        files = stages.ask("dataset", lambda: _files(source))
     job = None if files is None else ImageJob(files, pipeline, source.index_maps)
     return Plan(stages.finish(), job)
-
-
-def _refuse(reason: str) -> Callable[[], tuple[str, Any]]:
-    def recogniser() -> tuple[str, Any]:
-        raise NotLowered(reason)
-
-    return recogniser
 
 
 def _dataset(dataset: Any) -> tuple[str, Source]:

@@ -54,4 +54,8 @@ def lowered_index_sampler(index_sampler: Iterable[Any]) -> Iterable[Any]:
 
 def sampler_name(index_sampler: Any) -> str:
     name = type(index_sampler).__name__
-    return f"{type(index_sampler.sampler).__name__} in batches of {index_sampler.batch_size}" if type(index_sampler) is BatchSampler else name
+    return (
+        f"{type(index_sampler.sampler).__name__} in batches of {index_sampler.batch_size}"
+        if type(index_sampler) is BatchSampler
+        else name
+    )

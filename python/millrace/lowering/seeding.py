@@ -28,7 +28,8 @@ def recognise_worker_init(worker_init_fn: Any, num_workers: int) -> str:
     for module, name in _SEEDING_FUNCTIONS:
         if function is not None and function is loaded(module, name):
             return f"{module}.{name} only seeds Python's generators; native stages do not use them"
+    name = getattr(function, "__qualname__", type(function).__name__)
     raise NotLowered(
-        f"{getattr(function, '__qualname__', type(function).__name__)} may do anything to a worker process, and native threads have none; "
-        "drop worker_init_fn if it only seeds (native randomness follows loader.seed)"
+        f"{name} may do anything to a worker process, and there is none; drop it if it only seeds: native randomness follows "
+        "loader.seed"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,13 +28,13 @@ class Files:
 
 @dataclass(frozen=True)
 class Source:
-    """A recognised dataset: `transform` takes PIL images; `index_maps` lead from its indices to the files, outermost Subset first."""
+    """A recognised dataset. `transform` takes PIL images; `index_maps` lead from indices to files, outermost Subset first."""
 
     name: str
     root: Any
     transform: Any
     index_maps: tuple[Sequence[int], ...]
-    exif: bool = False  # pictures are turned upright before the transform
+    exif: bool  # pictures are turned upright before the transform
 
     def files(self) -> Files:
         """May take a while on first use (millions of files); NotLowered when the samples are not plain (path, int) pairs."""
@@ -54,10 +55,12 @@ def recognise_source(dataset: Any) -> Source:
         base = _torchvision_base(root)
     _check_overrides(type(root), base)
     if root.target_transform is not None:
-        raise NotLowered(f"{prefix}{type(root).__name__} has a target_transform; change the labels in `samples` instead, or map the batch's labels")
+        raise NotLowered(
+            f"{type(root).__name__} has a target_transform; change the labels in `samples`, or map the batch's labels"
+        )
     if base is ImageFolder:
         if not root.has_default_loader():
-            raise NotLowered(f"{prefix}millrace ImageFolder has its own loader; leave `loader` out to decode natively")
+            raise NotLowered("the folder has its own loader function; leave `loader` out to decode natively")
     else:
         _check_torchvision_loader(root.loader)
     name = f"{prefix}{'millrace' if base is ImageFolder else 'torchvision'} {type(root).__name__}"
@@ -69,19 +72,19 @@ def _torchvision_base(root: Any) -> type:
     if base is not None and isinstance(root, base):
         return base
     raise NotLowered(
-        f"{type(root).__name__} is Python code; the engine reads millrace.datasets.ImageFolder, torchvision's ImageFolder and DatasetFolder, "
-        "and torch Subsets of these"
+        f"{type(root).__name__} is Python code; the engine reads millrace.datasets.ImageFolder, torchvision's ImageFolder and "
+        "DatasetFolder, and torch's Subset of these"
     )
 
 
 # What decides which sample an index gives. A subclass that only finds its files in another way (its __init__) stays native.
-_DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "__len__", "samples", "transform", "target_transform", "loader")
+_DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "__len__", "samples", "transform", "loader")
 
 
 def _check_overrides(cls: type, base: type) -> None:
     for name in _DECISIVE:
         if getattr(cls, name, None) is not getattr(base, name, None):
-            raise NotLowered(f"{cls.__name__} overrides {name} of {base.__name__}, so its samples are made by Python; use {base.__name__} itself")
+            raise NotLowered(f"{cls.__name__} overrides {name} of {base.__name__}; use {base.__name__} itself")
 
 
 def _check_torchvision_loader(loader: Any) -> None:
@@ -94,22 +97,20 @@ def _check_torchvision_loader(loader: Any) -> None:
         raise NotLowered("torchvision's image backend is not PIL; call torchvision.set_image_backend('PIL')")
 
 
-# The compact form of a torchvision folder's list of samples, and the list it was made from. Comparing the lists costs a pointer
-# comparison per sample, so samples assigned or edited between epochs count.
-_known_files: weakref.WeakKeyDictionary[Any, tuple[list, Files]] = weakref.WeakKeyDictionary()
+# The compact form of a torchvision folder's samples, and the tuples it was made from: a tuple that is still the same object says
+# the same, so samples assigned or exchanged between epochs count, and a million unchanged ones cost some milliseconds.
+_known_files: weakref.WeakKeyDictionary[Any, tuple[list[tuple], Files]] = weakref.WeakKeyDictionary()
 
 
 def _torchvision_files(dataset: Any) -> Files:
     samples = dataset.samples
-    known = _known_files.get(dataset)
-    if known is not None and known[0] == samples:
-        return known[1]
-    try:
-        paths, targets = zip(*samples) if len(samples) else ((), ())
-    except (TypeError, ValueError):
-        raise NotLowered("the dataset's `samples` are not (path, label) pairs") from None
-    if not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
-        raise NotLowered("the dataset's `samples` are not all (str, int) pairs, so labels would not collate to one int64 tensor")
+    known, files = _known_files.get(dataset, ([], None))
+    if files is not None and len(known) == len(samples) and all(map(operator.is_, known, samples)):
+        return files
+    pairs = set(map(type, samples)) <= {tuple} and set(map(len, samples)) <= {2}
+    paths, targets = zip(*samples, strict=True) if samples and pairs else ((), ())
+    if not pairs or not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
+        raise NotLowered("`samples` are not all (str, int) tuples, so labels would not collate to one int64 tensor")
     files = Files(_core.PathTable(list(paths)), np.fromiter(targets, dtype=np.int64, count=len(targets)))
     _known_files[dataset] = (list(samples), files)
     return files

@@ -21,7 +21,9 @@ _FLOATS = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: 
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """(chain, names of the transforms in it); NotLowered naming the first transform that must run in Python."""
     if transform is None:
-        raise NotLowered("without a transform samples are PIL images, which default_collate refuses; end with ToTensor() or ToImage()")
+        raise NotLowered(
+            "without a transform samples are PIL images, which default_collate refuses; end with ToTensor() or ToImage()"
+        )
     chain = _Chain()
     chain.add(transform)
     return chain.finish(), chain.names
@@ -42,31 +44,32 @@ class _Chain:
         self.names: list[str] = []
         self.picture: list[dict[str, Any]] = []
         self.dtype: Optional[torch.dtype] = None
+        self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
 
     def finish(self) -> list[dict[str, Any]]:
         if self.dtype is None:
             raise NotLowered("the transforms return PIL images, which default_collate refuses; end with ToTensor() or ToImage()")
-        return [*self.picture, {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}, *self.normalize]
+        to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}
+        if self.multiply:
+            to_tensor["multiply"] = True
+        return [*self.picture, to_tensor, *self.normalize]
 
     def add(self, transform: Any) -> None:
-        if type(transform) is torch.nn.Sequential:
-            parts: Sequence[Any] = list(transform)
-        else:
-            name = type(transform).__name__
-            family = _family(transform)
-            lower = _LOWERED.get(name) if family else None
-            if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
-                raise NotLowered(f"{name} has forward hooks; remove them")
-            if name != "Compose" or family is None:
-                if lower is None:
-                    raise NotLowered(f"{_describe(transform)} has no native form; the engine knows {', '.join(sorted(_LOWERED))} in Compose or nn.Sequential")
-                lower(self, transform, family)
-                self.names.append(name)
-                return
-            parts = transform.transforms
-        for part in parts:
-            self.add(part)
+        name, family = type(transform).__name__, _family(transform)
+        if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
+            raise NotLowered(f"{name} has forward hooks; remove them")
+        if type(transform) is torch.nn.Sequential or (family is not None and name == "Compose"):
+            for part in transform.transforms if name == "Compose" else transform:
+                self.add(part)
+            return
+        if family is None or name not in _LOWERED:
+            raise NotLowered(
+                f"{_describe(transform)} has no native form; the engine knows {', '.join(sorted(_LOWERED))}, "
+                "and Compose and nn.Sequential of these"
+            )
+        _LOWERED[name](self, transform, family)
+        self.names.append(name)
 
     # -- what each kind of transform may follow ----------------------------------------------------------------------------------
 
@@ -77,9 +80,11 @@ class _Chain:
         """Resizing: Pillow's own on images (always antialiased); torch's on uint8 tensors is the same within one level."""
         if self.dtype is not None:
             if self.dtype is not torch.uint8:
-                raise NotLowered(f"{name} after the conversion to float resizes without rounding to bytes; put it before ToTensor or ToDtype")
+                raise NotLowered(f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype")
             if transform.antialias is not True or op["interpolation"] == "nearest":
-                raise NotLowered(f"{name} on a tensor is native only with antialias=True and bilinear or bicubic; put it before the conversion to a tensor")
+                raise NotLowered(
+                    f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it before the conversion"
+                )
         self.change(op)
 
     def crop(self, name: str, op: dict[str, Any]) -> None:
@@ -87,7 +92,9 @@ class _Chain:
         if self.normalize:
             raise NotLowered(f"{name} after Normalize pads with normalised zeros; put it before Normalize")
         if self.dtype is not None and any(op.get("fill", ())):
-            raise NotLowered(f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to a tensor")
+            raise NotLowered(
+                f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to a tensor"
+            )
         self.change(op)
 
     def convert(self, name: str, dtype: torch.dtype) -> None:
@@ -117,7 +124,13 @@ def _interpolation(name: str, transform: Any) -> str:
 
 def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
     height, width = _pair("RandomResizedCrop", t.size)
-    op = {"op": "random_resized_crop", "height": height, "width": width, "scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    op = {
+        "op": "random_resized_crop",
+        "height": height,
+        "width": width,
+        "scale": tuple(map(float, t.scale)),
+        "ratio": tuple(map(float, t.ratio)),
+    }
     chain.resample("RandomResizedCrop", t, {**op, "interpolation": _interpolation("RandomResizedCrop", t)})
 
 
@@ -125,7 +138,13 @@ def _resize(chain: _Chain, t: Any, family: str) -> None:
     height, width = _pair("Resize", t.size)
     if isinstance(t.size, int) or len(t.size) == 1:
         width = 0  # the shorter side is meant
-    op = {"op": "resize", "height": height, "width": width, "max_size": t.max_size or 0, "interpolation": _interpolation("Resize", t)}
+    op = {
+        "op": "resize",
+        "height": height,
+        "width": width,
+        "max_size": t.max_size or 0,
+        "interpolation": _interpolation("Resize", t),
+    }
     chain.resample("Resize", t, op)
 
 
@@ -137,7 +156,9 @@ def _center_crop(chain: _Chain, t: Any, family: str) -> None:
 def _random_crop(chain: _Chain, t: Any, family: str) -> None:
     height, width = _pair("RandomCrop", t.size)
     op = {"op": "random_crop", "height": height, "width": width, "padding": _padding(t.padding, family)}
-    op.update(pad_if_needed=bool(t.pad_if_needed), fill=_fill(t.fill), padding_mode=getattr(t.padding_mode, "value", t.padding_mode))
+    op.update(
+        pad_if_needed=bool(t.pad_if_needed), fill=_fill(t.fill), padding_mode=getattr(t.padding_mode, "value", t.padding_mode)
+    )
     chain.crop("RandomCrop", op)
 
 
@@ -146,8 +167,8 @@ def _padding(padding: Any, family: str) -> tuple[int, int, int, int]:
     if padding is None:
         return 0, 0, 0, 0
     borders = [padding] if isinstance(padding, int) else list(padding)
-    if len(borders) == 4 and family == _V2:
-        left, right, top, bottom = borders  # v2 keeps torch's order of borders
+    if len(borders) == 4 and family != _V1:
+        left, right, top, bottom = borders  # v2, and we with it, keep torch's order of borders
     elif len(borders) == 4:
         left, top, right, bottom = borders
     else:
@@ -156,7 +177,9 @@ def _padding(padding: Any, family: str) -> tuple[int, int, int, int]:
 
 
 def _fill(fill: Any) -> tuple[int, int, int]:
-    values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
+    values = (
+        [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
+    )
     if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
         raise NotLowered(f"RandomCrop(fill={fill!r}) is not one or three whole numbers from 0 to 255")
     values = [int(v) for v in values]
@@ -183,19 +206,25 @@ def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
         raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
     if dtype is chain.dtype:
         return
-    if dtype not in _FLOATS:
+    if isinstance(dtype, dict) or dtype not in _FLOATS:
         raise NotLowered(f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and float64")
     if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
         raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
     if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
         raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
+    if chain.dtype is torch.uint8:
+        chain.multiply = family != _V1
     chain.dtype = dtype
 
 
 def _normalize(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in _FLOATS:
         raise NotLowered("Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it")
-    chain.normalize.append({"op": "normalize", "mean": [float(v) for v in t.mean], "std": [float(v) for v in t.std]})
+    chain.normalize.append({"op": "normalize", "mean": _floats(t.mean), "std": _floats(t.std)})
+
+
+def _floats(values: Any) -> list[float]:
+    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()
 
 
 def _nothing(chain: _Chain, t: Any, family: str) -> None:

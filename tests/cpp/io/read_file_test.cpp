@@ -28,8 +28,8 @@ std::string pattern(size_t bytes) {
 TEST(ReadFile, EverySizeAroundTheGrain) {
   const ScratchFolder folder;
   FileBuffer buffer;
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{65534}, size_t{65535}, size_t{65536}, size_t{65537}, size_t{300'000}, size_t{7}}) {
-    const std::string content = pattern(bytes);
+  for (const int bytes : {0, 1, 65534, 65535, 65536, 65537, 300'000, 7}) {
+    const std::string content = pattern(static_cast<size_t>(bytes));
     read_file(folder.write("file", content), buffer);
     EXPECT_EQ(text(buffer), content) << bytes;
   }

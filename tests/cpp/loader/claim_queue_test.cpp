@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr OutputShape kShape{3, 64, 512};
+constexpr OutputShape kShape{3, 64, 352};
 
 class Queue : public ::testing::Test {
  protected:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -17,7 +18,7 @@ namespace {
 void fill(const SampleKey& key, const OutputShape& shape, uint8_t* row) {
   const uint64_t pattern = FakeRows::pattern(key);
   const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
-  for (size_t i = 0; i < bytes; ++i) row[i] = static_cast<uint8_t>(pattern >> (i % 8 * 8));
+  for (size_t i = 0; i < bytes; i += sizeof pattern) std::memcpy(row + i, &pattern, std::min(sizeof pattern, bytes - i));
 }
 
 class FakeMaker final : public RowMaker {
@@ -100,7 +101,7 @@ std::vector<int64_t> range(int64_t begin, int64_t end) {
 DataLoader::Status next(DataLoader& loader, Batch& out) {
   const int64_t give_up = now_ns() + 60'000'000'000;
   for (;;) {
-    const auto status = loader.next(out, 50);
+    const auto status = loader.next(out, 5000);
     if (status != DataLoader::Status::pending) return status;
     if (now_ns() > give_up) {
       ADD_FAILURE() << "no batch for a minute";

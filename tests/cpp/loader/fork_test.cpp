@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Loader, Fork, ::testing::Values(0, 2));
 TEST_P(Fork, AChildMayDropEverythingAtAnyMoment) {
   auto rows = std::make_shared<FakeRows>();
   rows->size = 4000;
-  rows->shape = {3, 64, 512};
+  rows->shape = {3, 64, 352};
   auto engine = loader(rows, {GetParam(), 3, ErrorPolicy::raise, false});
   engine->start_epoch(1, 0);
   for (int64_t i = 0; i < 1000; ++i) engine->submit(range(i * 4, i * 4 + 4));
@@ -88,7 +88,7 @@ constexpr int kChildThreads = 2;
 
 TEST_P(Fork, AChildMayMakeItsOwnLoader) {
   auto rows = std::make_shared<FakeRows>();
-  rows->shape = {3, 64, 512};
+  rows->shape = {3, 64, 352};
   auto engine = loader(rows, {GetParam(), 3, ErrorPolicy::raise, false});
   engine->start_epoch(1, 0);
   engine->submit(range(0, 50));

@@ -17,7 +17,7 @@ namespace {
 using Status = DataLoader::Status;
 using std::chrono::milliseconds;
 
-constexpr OutputShape kLarge{3, 64, 512};  // 98 KB a row: batches travel in slots, not as copies
+constexpr OutputShape kLarge{3, 64, 352};  // 67,584 bytes a row: batches travel in slots, not as copies
 
 class Threads : public ::testing::TestWithParam<int> {
  protected:

@@ -56,10 +56,10 @@ class Dropper {
 TEST(Stress, RandomLoadersRandomEnds) {
   std::mt19937 random(11);
   Dropper dropper;
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 80; ++round) {
     auto rows = std::make_shared<FakeRows>();
     rows->size = 200;
-    rows->shape = random() % 3 ? OutputShape{3, 64, 512} : OutputShape{3, 8, 8};
+    rows->shape = random() % 3 ? OutputShape{3, 64, 352} : OutputShape{3, 8, 8};
     rows->shape_is_fixed = random() % 2;
     const auto seed = random();
     rows->finish = [seed](const SampleKey& key) {
@@ -122,7 +122,7 @@ TEST(Stress, StatsMayBeReadAllTheTime) {
 
 TEST(Stress, AThousandLoadersDroppedInMidEpochLeaveNothing) {
   auto rows = std::make_shared<FakeRows>();
-  rows->shape = {3, 64, 512};
+  rows->shape = {3, 64, 352};
   const auto drop_one = [&rows](int i) {
     const auto engine = loader(rows, {2, 3, ErrorPolicy::raise, false});
     engine->start_epoch(1, 0);

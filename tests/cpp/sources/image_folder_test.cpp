@@ -39,7 +39,8 @@ TEST(ImageFolder, ListsInTorchvisionsOrder) {
     root.write(name);
   const auto listing = list_image_folder(root.path(), {kJpeg});
   EXPECT_EQ(listing.classes, (Names{"cat", "dog"}));
-  EXPECT_EQ(tails(listing), (Names{"cat/.jpg", "cat/1.jpg", "dog/10.JPG", "dog/2.jpg", "dog/a/z.jpeg", "dog/a-b/y.jpg", "dog/a/b/x.jpg"}));
+  EXPECT_EQ(tails(listing), (Names{"cat/.jpg", "cat/1.jpg", "dog/10.JPG", "dog/2.jpg", "dog/a/z.jpeg", "dog/a-b/y.jpg",
+                                   "dog/a/b/x.jpg"}));
   EXPECT_EQ(listing.labels, (std::vector<int64_t>{0, 0, 1, 1, 1, 1, 1}));
   EXPECT_EQ(listing.paths.path(0), root.path() + "/cat/.jpg");
 }

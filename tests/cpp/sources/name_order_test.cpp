@@ -20,7 +20,8 @@ void expect_order(const Names& wanted) {
 TEST(NameOrder, Ascii) { expect_order({"", "10", "9", "A", "Z", "_", "a", "a-b", "a.b", "a/b", "ab"}); }
 
 TEST(NameOrder, ValidUtf8SortsLikeItsBytes) {
-  expect_order({"z", "\xC3\xA9" /* U+00E9 */, "\xE4\xB8\xAD" /* U+4E2D */, "\xEF\xBF\xBD" /* U+FFFD */, "\xF0\x9F\x98\x80" /* U+1F600 */});
+  // U+00E9, U+4E2D, U+FFFD, U+1F600
+  expect_order({"z", "\xC3\xA9", "\xE4\xB8\xAD", "\xEF\xBF\xBD", "\xF0\x9F\x98\x80"});
 }
 
 TEST(NameOrder, StrayBytesAreLoneSurrogates) {
@@ -30,7 +31,8 @@ TEST(NameOrder, StrayBytesAreLoneSurrogates) {
 
 TEST(NameOrder, SequencesThatOnlyLookLikeUtf8) {
   // Overlong '/', an encoded surrogate, and a value above U+10FFFF: byte by byte, all behind U+D7FF and before U+E000.
-  expect_order({"\xED\x9F\xBF", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x82\x82\xAC", "\xF4\x90\x80\x80", "\xEE\x80\x80"});
+  expect_order({"\xED\x9F\xBF", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x82\x82\xAC", "\xF4\x90\x80\x80",
+                "\xEE\x80\x80"});
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ def _resize_tensor(image: torch.Tensor, size: tuple[int, int], mode: Interpolati
 
 
 def _resizes_bytes(device: torch.device, mode: InterpolationMode) -> bool:
-    """Whether torch resizes uint8 pixels itself, and torchvision lets it. Rounding depends on it, so the rule is torchvision's."""
+    """Whether torch resizes bytes itself, and torchvision lets it; rounding depends on it, so the rule is torchvision's."""
     if device.type != "cpu":
         return False
     if mode is not InterpolationMode.BILINEAR:

@@ -1,0 +1,78 @@
+#include "transforms/chain.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+std::string refusal(const std::vector<TransformSpec>& chain) {
+  try {
+    check_chain(chain);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::invalid_argument);
+    return e.what();
+  }
+  return "accepted";
+}
+
+void expect_refusal(const std::vector<TransformSpec>& chain, const std::vector<std::string>& words) {
+  const std::string message = refusal(chain);
+  for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' in: " << message;
+}
+
+const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
+TEST(Chain, SortsGeometryFromNumbers) {
+  const Chain chain = check_chain({ExifTranspose{}, Resize{.height = 256}, ToTensor{}, HorizontalFlip{}, kNormalize});
+  ASSERT_EQ(chain.geometry.size(), 3u);
+  EXPECT_EQ(chain.geometry[2].op, 3u);
+  EXPECT_TRUE(chain.needs_orientation());
+  EXPECT_EQ(chain.normalize->mean[1], 0.456);
+}
+
+TEST(Chain, OneMeanServesAllChannels) {
+  const Chain chain = check_chain({ToTensor{}, Normalize{{0.5}, {0.25}}});
+  EXPECT_EQ(chain.normalize->mean, (std::vector<double>{0.5, 0.5, 0.5}));
+  EXPECT_EQ(chain.normalize->std, (std::vector<double>{0.25, 0.25, 0.25}));
+}
+
+TEST(Chain, RefusesWrongOrder) {
+  expect_refusal({}, {"no ToTensor", "end it with ToTensor()"});
+  expect_refusal({Resize{.height = 8}}, {"no ToTensor"});
+  expect_refusal({kNormalize, ToTensor{}}, {"Normalize (transform 0", "put ToTensor() in front"});
+  expect_refusal({ToTensor{}, ToTensor{}}, {"ToTensor (transform 1", "keep one"});
+  expect_refusal({ToTensor{}, kNormalize, kNormalize}, {"Normalize (transform 2", "stands twice"});
+  expect_refusal({ToTensor{}, Resize{.height = 8}}, {"Resize (transform 1", "put it before ToTensor"});
+  expect_refusal({HorizontalFlip{}, ExifTranspose{}, ToTensor{}}, {"ExifTranspose (transform 1", "must stand first"});
+}
+
+TEST(Chain, LetsWholePixelsMoveBehindToTensor) {
+  EXPECT_EQ(refusal({ToTensor{}, kNormalize, HorizontalFlip{}, VerticalFlip{}}), "accepted");
+  EXPECT_EQ(refusal({ToTensor{}, kNormalize, RandomCrop{.height = 8, .width = 8}}), "accepted");
+  EXPECT_EQ(refusal({ToTensor{}, CenterCrop{8, 8}, kNormalize}), "accepted");
+  EXPECT_EQ(refusal({ToTensor{}, RandomCrop{.height = 8, .width = 8, .padding = {2, 2, 2, 2}}, kNormalize}), "accepted");
+  // A zero behind Normalize is no byte's value.
+  expect_refusal({ToTensor{}, kNormalize, CenterCrop{8, 8}}, {"CenterCrop", "before ToTensor"});
+  expect_refusal({ToTensor{}, kNormalize, RandomCrop{.height = 8, .width = 8, .pad_if_needed = true}}, {"RandomCrop"});
+  expect_refusal({ToTensor{}, RandomCrop{.height = 8, .width = 8, .padding = {1, 0, 0, 0}, .fill = {1, 1, 1}}}, {"RandomCrop"});
+}
+
+TEST(Chain, RefusesWrongArguments) {
+  expect_refusal({CenterCrop{0, 5}, ToTensor{}}, {"CenterCrop", "0 x 5"});
+  expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .scale_min = 0.9, .scale_max = 0.1}, ToTensor{}}, {"scale"});
+  expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .ratio_min = 0}, ToTensor{}}, {"ratio"});
+  expect_refusal({Resize{.height = 8, .width = 8, .max_size = 9}, ToTensor{}}, {"max_size should only be passed if size"});
+  expect_refusal({Resize{.height = 8, .max_size = 8}, ToTensor{}}, {"max_size = 8 must be strictly greater"});
+  expect_refusal({RandomCrop{.height = 8, .width = 8, .padding = {0, -1, 0, 0}}, ToTensor{}}, {"padding must be >= 0"});
+  expect_refusal({HorizontalFlip{1.5}, ToTensor{}}, {"p must lie between 0 and 1"});
+  expect_refusal({ToTensor{OutputType::u8}, kNormalize}, {"Input tensor should be a float tensor. Got torch.uint8"});
+  expect_refusal({ToTensor{}, Normalize{{0.5, 0.5}, {1}}}, {"got 2 and 1"});
+  expect_refusal({ToTensor{}, Normalize{{0.5}, {0.0}}}, {"std evaluated to zero"});
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,120 @@
+#include "transforms/image_pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
+struct Picture {
+  std::vector<uint8_t> pixels;
+  ImageView view;
+  Picture(int32_t width, int32_t height) : pixels(size_t(width) * height * kPixelBytes) {
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 11);
+    view = {pixels.data(), width, height, width * kPixelBytes};
+  }
+  ImageView part(Rect r) const { return {view.row(r.top) + r.left * kPixelBytes, r.width, r.height, view.stride_bytes}; }
+};
+
+std::vector<float> run(const ImagePipeline& pipeline, const Picture& picture, int64_t index, ImagePipeline::Scratch& scratch) {
+  const SampleParams params = pipeline.draw(picture.view.width, picture.view.height, 1, {.seed = 3, .epoch = 0, .index = index});
+  const auto need = pipeline.plan(picture.view.width, picture.view.height, params, scratch);
+  std::vector<float> out(size_t(need.shape.channels) * need.shape.height * need.shape.width);
+  pipeline.apply(picture.part(need.region), scratch, out.data());
+  return out;
+}
+
+TEST(ImagePipeline, KnowsItsShape) {
+  const auto shape = [](std::vector<TransformSpec> chain) { return ImagePipeline::create(std::move(chain))->fixed_shape(); };
+  EXPECT_EQ(shape({ToTensor{}}), std::nullopt);
+  EXPECT_EQ(shape({Resize{.height = 256}, ToTensor{}}), std::nullopt);
+  EXPECT_EQ(shape({Resize{.height = 256}, CenterCrop{224, 200}, HorizontalFlip{}, ToTensor{}}), (OutputShape{3, 224, 200}));
+  EXPECT_EQ(shape({CenterCrop{30, 20}, Resize{.height = 10}, ToTensor{}}), (OutputShape{3, 15, 10}));
+  const auto pipeline = ImagePipeline::create({ToTensor{OutputType::bf16}});
+  EXPECT_EQ(pipeline->output_type(), DType::bf16);
+  EXPECT_FALSE(pipeline->needs_orientation());
+}
+
+TEST(ImagePipeline, MovesPixelsUnchanged) {
+  const auto pipeline = ImagePipeline::create({ToTensor{OutputType::u8}});
+  const Picture picture(37, 5);
+  const auto scratch = ImagePipeline::make_scratch();
+  const auto need = pipeline->plan(37, 5, {}, *scratch);
+  EXPECT_EQ(need.region, (Rect{0, 0, 37, 5}));
+  std::vector<uint8_t> out(3 * 5 * 37);
+  pipeline->apply(picture.view, *scratch, out.data());
+  for (int c = 0; c < 3; ++c)
+    for (int y = 0; y < 5; ++y)
+      for (int x = 0; x < 37; ++x) ASSERT_EQ(out[(c * 5 + y) * 37 + x], picture.pixels[(y * 37 + x) * kPixelBytes + c]);
+}
+
+TEST(ImagePipeline, WritesOnlyItsRowWhateverItsAlignment) {
+  const auto pipeline = ImagePipeline::create({Resize{.height = 33, .width = 35}, ToTensor{}, kNormalize});
+  const Picture picture(60, 50);
+  const auto scratch = ImagePipeline::make_scratch();
+  pipeline->plan(60, 50, {}, *scratch);
+  const size_t n = 3 * 33 * 35;
+  std::vector<float> reference(n), shifted(n + 2, 77.0f);
+  pipeline->apply(picture.view, *scratch, reference.data());
+  pipeline->apply(picture.view, *scratch, shifted.data() + 1);
+  EXPECT_EQ(shifted.front(), 77.0f);
+  EXPECT_EQ(shifted.back(), 77.0f);
+  EXPECT_TRUE(std::equal(reference.begin(), reference.end(), shifted.begin() + 1));
+}
+
+TEST(ImagePipeline, ScratchServesAnyPipelineInAnyOrder) {
+  const auto small = ImagePipeline::create({RandomResizedCrop{.height = 9, .width = 11}, ToTensor{}});
+  const auto padded = ImagePipeline::create({RandomCrop{.height = 40, .width = 40, .padding = {9, 9, 9, 9}, .fill = {1, 2, 3}}, ToTensor{}});
+  const Picture picture(50, 45);
+  const auto shared = ImagePipeline::make_scratch();
+  for (int64_t i = 0; i < 20; ++i)
+    for (const ImagePipeline* pipeline : {small.get(), padded.get()}) {
+      const auto fresh = ImagePipeline::make_scratch();
+      ASSERT_EQ(run(*pipeline, picture, i, *shared), run(*pipeline, picture, i, *fresh));
+    }
+}
+
+TEST(ImagePipeline, ThreadsShareOnePipeline) {
+  const auto pipeline =
+      ImagePipeline::create({RandomResizedCrop{.height = 40, .width = 40}, HorizontalFlip{}, ToTensor{}, kNormalize});
+  const Picture picture(120, 100);
+  std::vector<std::vector<float>> expected;
+  const auto scratch = ImagePipeline::make_scratch();
+  for (int64_t i = 0; i < 30; ++i) expected.push_back(run(*pipeline, picture, i, *scratch));
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      const auto own = ImagePipeline::make_scratch();
+      for (int64_t i = 0; i < 30; ++i) wrong += run(*pipeline, picture, i, *own) != expected[i];
+    });
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ImagePipeline, RefusesPicturesAndRegionsThatDoNotFit) {
+  const auto pipeline = ImagePipeline::create({Resize{.height = 8, .width = 8}, ToTensor{}});
+  const auto scratch = ImagePipeline::make_scratch();
+  EXPECT_THROW(pipeline->draw(0, 5, 1, {}), Error);
+  EXPECT_THROW(pipeline->plan(5, -1, {}, *scratch), Error);
+  pipeline->plan(20, 20, {}, *scratch);
+  const Picture picture(19, 20);
+  std::vector<float> out(3 * 8 * 8);
+  try {
+    pipeline->apply(picture.view, *scratch, out.data());
+    FAIL() << "a region of the wrong size was taken";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("20 x 19"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace millrace

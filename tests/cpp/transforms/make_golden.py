@@ -1,0 +1,102 @@
+"""Writes golden.inc: checksums of what torchvision on Pillow makes of small pictures, for golden_test.cpp.
+
+Usage: python make_golden.py > golden.inc      (made with Pillow 13.0.0 and torchvision 0.28.0)
+
+Each line is one chain with its random decisions written out, so that no random generator is involved:
+GOLDEN("chain", width, height, orientation, out_height, out_width, checksum). The grammar of a chain is in golden_test.cpp.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torchvision.transforms.functional as F
+from PIL import Image, ImageOps
+from torchvision.transforms import InterpolationMode
+
+MODES = {"l": InterpolationMode.BILINEAR, "c": InterpolationMode.BICUBIC, "n": InterpolationMode.NEAREST}
+PADDING = ["constant", "edge", "reflect", "symmetric"]
+
+
+def picture(width: int, height: int) -> Image.Image:
+    """Smooth areas, edges and noise from plain integer arithmetic: the same in picture_of() of golden_test.cpp."""
+    y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
+    noise = (x * 2654435761 + y * 40503 + c * 97) % 4294967296 >> 7
+    value = np.where((x // 9 + y // 7) % 3 == 0, noise, x * 5 + y * 3 + c * 40)
+    return Image.fromarray((value & 255).astype(np.uint8))
+
+
+def run(chain: str, image: Image.Image, orientation: int) -> Image.Image:
+    for step in chain.split():
+        name, *args = step.split(",")
+        n = [int(a) for a in args if a.lstrip("-").isdigit()]
+        if name == "exif":
+            image.getexif()[0x0112] = orientation
+            image = ImageOps.exif_transpose(image)
+        elif name == "hflip":
+            image = F.hflip(image)
+        elif name == "vflip":
+            image = F.vflip(image)
+        elif name == "resize":  # mode, height, width (0: shorter side), max_size (0: none)
+            image = F.resize(image, [n[0], n[1]] if n[1] else n[0], MODES[args[0]], max_size=n[2] or None)
+        elif name == "center":
+            image = F.center_crop(image, n)
+        elif name == "rrc":  # mode, height, width, left, top, box width, box height
+            image = F.resized_crop(image, n[3], n[2], n[5], n[4], n[:2], MODES[args[0]])
+        elif name == "crop":  # padding mode, fill, padding, height, width, left, top
+            mode, fill, padding, height, width, left, top = n
+            if padding:
+                image = F.pad(image, padding, (fill, fill + 1, fill + 2), PADDING[mode])
+            image = F.crop(image, top, left, height, width)
+    return image
+
+
+def checksum(image: Image.Image) -> int:
+    """FNV-1a, 64 bits, over the planes."""
+    h = 0xCBF29CE484222325
+    for byte in np.asarray(image).transpose(2, 0, 1).tobytes():
+        h = (h ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return h
+
+
+CASES = [
+    ("", 5, 4, 1),
+    ("resize,l,24,30,0", 61, 47, 1),
+    ("resize,c,24,30,0", 61, 47, 1),
+    ("resize,n,24,30,0", 61, 47, 1),
+    ("resize,l,90,80,0", 31, 17, 1),
+    ("resize,c,90,80,0", 31, 17, 1),
+    ("resize,n,90,80,0", 31, 17, 1),
+    ("resize,l,20,61,0", 61, 47, 1),
+    ("resize,c,47,20,0", 61, 47, 1),
+    ("resize,l,12,40,0", 45, 90, 1),
+    ("resize,l,40,40,0", 30, 120, 1),  # tall and narrow: vertical pass first
+    ("resize,c,40,40,0", 42, 120, 1),
+    ("resize,l,3,5,0", 300, 200, 1),
+    ("resize,l,32,0,0 center,28,28", 77, 50, 1),
+    ("resize,c,32,0,40 center,28,28", 50, 90, 1),
+    ("center,40,50", 31, 33, 1),
+    ("center,7,8", 20, 20, 1),
+    ("rrc,l,32,32,7,3,40,29", 61, 47, 1),
+    ("rrc,l,32,32,7,3,40,29 hflip", 61, 47, 1),
+    ("rrc,c,32,24,0,0,13,47 hflip vflip", 61, 47, 1),
+    ("rrc,l,16,16,60,46,1,1", 61, 47, 1),
+    ("rrc,n,16,20,5,6,33,21 vflip", 61, 47, 1),
+    ("hflip rrc,l,32,32,7,3,40,29", 61, 47, 1),
+    ("vflip resize,c,20,21,0 hflip", 61, 47, 1),
+    ("crop,0,9,4,32,32,1,7 hflip", 32, 32, 1),
+    ("crop,1,0,4,32,32,8,0", 32, 32, 1),
+    ("crop,2,0,4,32,32,0,8", 32, 32, 1),
+    ("crop,3,0,6,32,32,0,12 vflip", 32, 32, 1),
+    ("crop,0,0,0,10,12,3,4", 32, 32, 1),
+    ("resize,l,32,32,0 crop,0,5,4,32,32,8,8", 50, 41, 1),
+    ("crop,2,0,9,40,40,0,0 resize,l,21,23,0", 40, 30, 1),
+    ("resize,l,40,0,0 rrc,c,16,16,3,4,20,30", 61, 47, 1),
+    ("resize,n,20,20,0 resize,l,33,35,0", 61, 47, 1),
+    *[(f"exif rrc,l,16,18,3,5,20,{h}", 61, 47, o) for o, h in zip(range(1, 9), [30, 31, 32, 33, 34, 35, 36, 37], strict=True)],
+    *[("exif", 6, 4, o) for o in range(1, 9)],
+]
+
+if __name__ == "__main__":
+    for chain, width, height, orientation in CASES:
+        out = run(chain, picture(width, height), orientation)
+        print(f'GOLDEN("{chain}", {width}, {height}, {orientation}, {out.height}, {out.width}, 0x{checksum(out):016X})')

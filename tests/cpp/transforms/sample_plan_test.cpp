@@ -1,0 +1,107 @@
+#include "transforms/sample_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+using Kind = OpParams::Kind;
+
+SamplePlan plan_of(const std::vector<TransformSpec>& specs, PictureSize stored, const SampleParams& params = {}) {
+  SamplePlan plan;
+  make_sample_plan(check_chain(specs), stored, params, plan);
+  return plan;
+}
+
+SampleParams box_of(Rect box) { return {{{.kind = Kind::resized_crop, .op = 0, .box = box}}}; }
+
+TEST(SamplePlan, ResizedCropNeedsItsBoxAlone) {
+  const Rect box{30, 20, 200, 150};
+  const SamplePlan plan = plan_of({RandomResizedCrop{.height = 64, .width = 64}, ToTensor{}}, {500, 375}, box_of(box));
+  EXPECT_EQ(plan.region, box);
+  EXPECT_EQ(plan.out, (PictureSize{64, 64}));
+  EXPECT_EQ(plan.stage_count, 1u);
+}
+
+TEST(SamplePlan, CenterCropAfterResizeNeedsOnlyWhatItsFilterTouches) {
+  const SamplePlan plan = plan_of({Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}}, {500, 375});
+  ASSERT_EQ(plan.stage_count, 1u);
+  // The crop shows columns 58 to 281 of 341 and rows 16 to 239 of 256; the filter reaches 500 / 341 and 375 / 256 pixels further.
+  EXPECT_EQ(plan.region.left, static_cast<int32_t>(58.5 * 500 / 341 - 500.0 / 341 + 0.5));
+  EXPECT_EQ(plan.region.right(), static_cast<int32_t>(281.5 * 500 / 341 + 500.0 / 341 + 0.5));
+  EXPECT_EQ(plan.region.top, static_cast<int32_t>(16.5 * 375 / 256 - 375.0 / 256 + 0.5));
+  EXPECT_EQ(plan.region.bottom(), static_cast<int32_t>(239.5 * 375 / 256 + 375.0 / 256 + 0.5));
+  EXPECT_EQ(plan.stage(0).x.taps.count, 224);
+}
+
+TEST(SamplePlan, FlipsCostNoStage) {
+  SampleParams params;
+  params.ops.push_back({.kind = Kind::flip_horizontal, .op = 0, .box = {}, .applied = true});
+  params.ops.push_back({.kind = Kind::flip_vertical, .op = 2, .box = {}, .applied = true});
+  const SamplePlan plan = plan_of({HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{}, ToTensor{}}, {50, 40}, params);
+  EXPECT_EQ(plan.stage_count, 1u);
+  EXPECT_EQ(plan.region, (Rect{0, 0, 50, 40}));
+}
+
+TEST(SamplePlan, OnlyWhatTapsCannotExpressIsCopied) {
+  const SampleParams orientation{{{.kind = Kind::orientation, .op = 0, .box = {}, .applied = false, .orientation = 6}}};
+  const SamplePlan turned = plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, orientation);
+  EXPECT_EQ(turned.stage_count, 2u);
+  EXPECT_TRUE(turned.stage(0).transposed);
+
+  SampleParams mirrored = orientation;
+  mirrored.ops[0].orientation = 3;
+  EXPECT_EQ(plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, mirrored).stage_count, 1u);
+}
+
+TEST(SamplePlan, TwoResizesMakeOnlyTheWindowInBetween) {
+  const SamplePlan plan = plan_of({Resize{.height = 100, .width = 100}, CenterCrop{50, 50}, Resize{.height = 25, .width = 25}, ToTensor{}}, {400, 400});
+  ASSERT_EQ(plan.stage_count, 2u);
+  EXPECT_EQ(plan.stage(0).x.taps.count, 50);
+  EXPECT_EQ(plan.stage(1).in_width, 50);
+  EXPECT_LT(plan.region.width, 220);
+}
+
+TEST(SamplePlan, RegionIsNeverEmpty) {
+  const SampleParams all_padding{{{.kind = Kind::crop, .op = 0, .box = {0, 0, 8, 8}}}};
+  const SamplePlan plan = plan_of({RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}}, ToTensor{}}, {10, 10}, all_padding);
+  EXPECT_EQ(plan.region, (Rect{0, 0, 1, 1}));
+  EXPECT_TRUE(plan.stage(0).has_fill);
+}
+
+TEST(SamplePlan, FollowsPillowsOrderOfPasses) {
+  const auto vertical_first = [](PictureSize in, PictureSize out) {
+    return plan_of({Resize{.height = out.height, .width = out.width}, ToTensor{}}, in).stage(0).vertical_first;
+  };
+  EXPECT_FALSE(vertical_first({340, 310}, {224, 224}));
+  EXPECT_TRUE(vertical_first({200, 300}, {224, 224}));
+  EXPECT_FALSE(vertical_first({96, 189}, {3, 3}));  // 186 rows less is just twice 93 columns less
+  EXPECT_TRUE(vertical_first({95, 189}, {3, 3}));
+  EXPECT_FALSE(vertical_first({10, 20}, {30, 30}));
+}
+
+TEST(SamplePlan, RefusesParametersOfAnotherPicture) {
+  const std::vector<TransformSpec> chain{RandomResizedCrop{.height = 8, .width = 8}, ToTensor{}};
+  EXPECT_THROW(plan_of(chain, {100, 100}), Error);
+  EXPECT_THROW(plan_of(chain, {100, 100}, box_of({50, 0, 51, 10})), Error);
+  EXPECT_THROW(plan_of(chain, {100, 100}, box_of({0, 0, 0, 10})), Error);
+  EXPECT_THROW(plan_of(chain, {100, 100}, box_of({-1, 0, 10, 10})), Error);
+  EXPECT_THROW(plan_of({HorizontalFlip{}, ToTensor{}}, {100, 100}, box_of({0, 0, 10, 10})), Error);
+  EXPECT_NO_THROW(plan_of(chain, {100, 100}, box_of({50, 0, 50, 10})));
+}
+
+TEST(SamplePlan, RefusesTensorsBeyondThePixelLimit) {
+  try {
+    plan_of({Resize{.height = 20'000, .width = 20'000}, ToTensor{}}, {10, 10});
+    FAIL() << "400 million pixels were planned";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("178956970"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace millrace

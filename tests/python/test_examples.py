@@ -1,0 +1,108 @@
+"""The examples and the demo: photos are made once and alike, the script trains, the table appears, Ctrl-C ends everything."""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pictures import make_jpeg_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+sys.path[:0] = [str(ROOT), str(EXAMPLES)]
+
+import make_photos  # noqa: E402
+
+from benchmarks.probes import process_tree  # noqa: E402
+
+needs_sources = pytest.mark.skipif(not make_photos.sources_installed(), reason="scikit-image and scikit-learn are not installed")
+
+
+def run(*command: object) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300)
+
+
+@needs_sources
+def test_photos_are_made_once_and_alike(tmp_path: Path) -> None:
+    root = make_photos.make_photos(tmp_path / "a", 30, workers=2, quiet=True)
+    photos = sorted(root.rglob("*.jpg"))
+    assert len(photos) == 30 and sorted(p.name for p in root.iterdir() if p.is_dir()) == make_photos.CLASSES
+    bytes_of = {p.relative_to(root): p.read_bytes() for p in photos}
+    times = {p: p.stat().st_mtime_ns for p in photos}
+
+    photos[3].unlink()  # as if it had been interrupted
+    make_photos.make_photos(root, 30, workers=1, quiet=True)
+    make_photos.make_photos(root, 10, workers=1, quiet=True)
+    assert {p.relative_to(root): p.read_bytes() for p in sorted(root.rglob("*.jpg"))} == bytes_of
+    assert [p for p in photos if p.stat().st_mtime_ns != times[p]] == [photos[3]]
+
+
+@needs_sources
+def test_photos_are_like_imagenets() -> None:
+    import io
+
+    photos = [make_photos.make_photo(i) for i in range(60)]
+    pictures = [Image.open(io.BytesIO(data)) for data in photos]
+    assert all(300 <= side <= 700 for p in pictures for side in p.size)
+    assert 180_000 < sum(p.width * p.height for p in pictures) / 60 < 220_000
+    assert 90_000 < sum(map(len, photos)) / 60 < 130_000
+    assert all(p.mode == "L" or p.layer[0][1:3] == (2, 2) for p in pictures), "4:2:0"
+    assert not any(p.info.get("progressive") for p in pictures)
+
+
+def test_photos_never_mix_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="name another folder"):
+        make_photos.make_photos(tmp_path, 10)
+
+
+def test_the_script_trains(tmp_path: Path) -> None:
+    folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
+    done = run(EXAMPLES / "train_image_folder.py", folder, "--epochs", "2", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"epoch 2: \d+\.\d% of the validation photos right", done.stdout) and "transform: native" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import demo
+
+    folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
+    demo.train_a_network(folder, 1, own_photos=False)
+    assert "s of training went into waiting for data" in capsys.readouterr().out
+    plan = demo.Plan(rounds=1, first_batches=1, memory_epochs=1, memory_pause_s=0, images_per_worker=400)
+    demo.compare(folder, 1, plan)
+    out = capsys.readouterr().out
+    for line in ("images per second", "first batch", "CPU seconds per 1,000 images", "peak memory"):
+        assert re.search(rf"^{line}.*\d +[\d.,]+ +[\d.]+ x$", out, re.MULTILINE), out
+    assert re.search(r"threads spent their time: read \d+%, decode \d+%", out)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_demo_and_its_children(tmp_path: Path) -> None:
+    folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
+    with subprocess.Popen([sys.executable, EXAMPLES / "demo.py", "--images", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, start_new_session=True) as demo:
+        try:
+            for line in demo.stdout:
+                if line.startswith("3. "):
+                    break
+            time.sleep(3)  # into the measurement: a side is running
+            children = process_tree(demo.pid)[1:]
+            os.kill(demo.pid, signal.SIGINT)
+            start = time.monotonic()
+            rest = demo.stdout.read()
+            assert demo.wait(10) == 130, rest
+            assert time.monotonic() - start < 5 and "Traceback" not in rest
+        finally:
+            os.killpg(demo.pid, signal.SIGKILL) if demo.poll() is None else None
+    deadline = time.monotonic() + 3
+    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert children and not [pid for pid in children if Path(f"/proc/{pid}").exists()]

@@ -1,0 +1,32 @@
+"""The stub of the native module names exactly what the module has."""
+from __future__ import annotations
+
+import ast
+import inspect
+
+from repo_tree import ROOT
+
+from millrace import _core
+
+STUB = ast.parse((ROOT / "python/millrace/_core.pyi").read_text())
+EVERYBODYS = {"__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__"}
+
+
+def stub_names(body: list[ast.stmt]) -> set[str]:
+    functions = {node.name for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    return functions | {node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+
+
+def public(names: set[str]) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_module() -> None:
+    assert public(stub_names(STUB.body)) == public(set(vars(_core)) - EVERYBODYS)
+
+
+def test_classes() -> None:
+    stubs = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+    for name, thing in vars(_core).items():
+        if inspect.isclass(thing) and name in stubs and not issubclass(thing, BaseException):
+            assert public(stub_names(stubs[name].body)) == public(set(vars(thing))), name
