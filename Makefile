@@ -5,8 +5,8 @@
 # The interpreter to make .venv from, and what to ask pip for when there is no torch yet (scripts/setup.sh has the defaults).
 export PYTHON ?=
 export TORCH ?=
-# ON: compiler warnings are errors.
-DEVELOPER ?= OFF
+# ON: compiler warnings are errors. Stays as it was last time when not given, so that nothing is built again for it.
+DEVELOPER ?= $(or $(shell sed -n 's/^MILLRACE_DEVELOPER:BOOL=//p' build/dev/CMakeCache.txt 2>/dev/null),OFF)
 # A folder of class folders with your own photos, for `make demo` and `make bench`.
 IMAGES ?=
 # Further words for the command behind `make demo`, `make bench` and for pytest in `make test`.
@@ -63,7 +63,7 @@ SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEV
 .PHONY: sanitize
 sanitize: setup
 	@scripts/configure.sh build/thread $(SANITIZED) -DMILLRACE_SANITIZE=thread
-	@$(NO_RANDOM_ADDRESSES) ninja -C build/thread -j $(JOBS)
+	@ninja -C build/thread -j $(JOBS)
 	@TSAN_OPTIONS=halt_on_error=1 $(NO_RANDOM_ADDRESSES) ctest --test-dir build/thread $(CTEST)
 	@scripts/configure.sh build/address $(SANITIZED) -DMILLRACE_SANITIZE=address,undefined
 	@ninja -C build/address -j $(JOBS)

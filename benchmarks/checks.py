@@ -30,8 +30,8 @@ def observe(job: Job, batches, keep: int = 32) -> tuple[dict, np.ndarray]:
         if sum(map(len, kept)) < keep:
             kept.append(np.array(images[:keep]))
     mean = total / values
-    return ({"shapes": shapes, "dtypes": sorted(dtypes), "labels": labels, "mean": mean, "std": (squares / values - mean**2) ** 0.5},
-            np.concatenate(kept)[:keep])
+    std = (squares / values - mean**2) ** 0.5
+    return {"shapes": shapes, "dtypes": sorted(dtypes), "labels": labels, "mean": mean, "std": std}, np.concatenate(kept)[:keep]
 
 
 def check_epoch(job: Job, seen: dict) -> None:
@@ -67,6 +67,7 @@ def check_pixels(reference: np.ndarray, images: np.ndarray, tolerance: Tolerance
     """pixel_distance(), when it is within `tolerance`; else raises NotTheSame."""
     distance = pixel_distance(reference, images)
     for name, value in distance.items():
-        if not value <= getattr(tolerance, name) + 0.01:  # rounding of the normalisation
-            raise NotTheSame(f"{name} from the reference is {value:.2f}, allowed are {getattr(tolerance, name)} ({tolerance.reason})")
+        allowed = getattr(tolerance, name)
+        if not value <= allowed + 0.01:  # rounding of the normalisation
+            raise NotTheSame(f"{name} from the reference is {value:.2f}, allowed are {allowed} ({tolerance.reason})")
     return distance

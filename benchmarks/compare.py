@@ -1,10 +1,10 @@
 """Prints the tables of stored results, in Markdown.
 
-    python -m benchmarks.compare benchmarks/results/NAME.jsonl [--scenario ...] [--workers 2] [--against millrace] [--readme README.md]
+    python -m benchmarks.compare RESULTS.jsonl [--scenario ...] [--workers 2] [--against NAME] [--readme README.md]
 
-Medians over the quiet rounds of the latest run of each scenario and number of workers. The factor is `against` over the row's
-loader, round by round (both worked within the same seconds), as median with a 95 % bootstrap interval. --readme replaces what stands
-between the lines "<!-- results -->" and "<!-- /results -->" of that file.
+Medians over the quiet rounds of the latest run of each scenario and number of workers. The factor is `against` (millrace) over
+the row's loader, round by round (both worked within the same seconds), as median with a 95 % bootstrap interval. --readme replaces
+what stands between the lines "<!-- results -->" and "<!-- /results -->" of that file.
 """
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def summary(run: list[dict], loader: str, against: str) -> dict:
 
     epochs = kept_epochs(run, loader)
     rates = [r["images_per_s"] for r in epochs]
-    first, peak, torch_only = values("first", "seconds"), values("memory", "peak_pss_bytes"), values("memory", "import_torch_pss_bytes")
+    first = values("first", "seconds")
+    peak, torch_only = values("memory", "peak_pss_bytes"), values("memory", "import_torch_pss_bytes")
     pairs = factors(run, loader, against)
     return {
         "loader": loader, "rate": statistics.median(rates), "low": min(rates), "high": max(rates), "epochs": len(epochs),
@@ -71,18 +72,22 @@ def table(run: list[dict], against: str = "millrace") -> str:
     """One scenario at one number of workers, fastest first."""
     loaders = {r["loader"] for r in run if r["kind"] == "epoch"}
     rows = sorted((summary(run, loader, against) for loader in loaders), key=lambda row: -row["rate"])
-    lines = [f"| loader | images/s | min – max | CPU s per 1,000 | first batch, ms | memory above torch, MB | {against} is faster by |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| loader | images/s | min – max | CPU s per 1,000 | first batch, ms | memory above torch, MB | "
+             f"{against} is faster by |", "|---|---:|---:|---:|---:|---:|---:|"]
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:,.0f}"
+
     for r in rows:
-        factor = "" if r["loader"] == against or r["factor"] is None else "{:.2f} × ({:.2f} – {:.2f})".format(r["factor"], *r["interval"])
-        def number(value):
-            return "" if value is None else f"{value:,.0f}"
+        alone = r["loader"] == against or r["factor"] is None
+        factor = "" if alone else "{:.2f} × ({:.2f} – {:.2f})".format(r["factor"], *r["interval"])
         lines.append(f"| {r['loader']} | **{r['rate']:,.0f}** | {r['low']:,.0f} – {r['high']:,.0f} | {r['cpu']:.2f} | "
                      f"{number(r['first_ms'])} | {number(r['memory_mb'])} | {factor} |")
     return "\n".join(lines)
 
 
-def report(records: list[dict], against: str = "millrace", scenarios: list[str] | None = None, workers: list[int] | None = None) -> str:
+def report(records: list[dict], against: str = "millrace", scenarios: list[str] | None = None,
+           workers: list[int] | None = None) -> str:
     """The tables (all by default), each under a line that says on what and how it was measured."""
     parts = []
     for (scenario, count), run in latest_runs(records).items():
@@ -91,8 +96,8 @@ def report(records: list[dict], against: str = "millrace", scenarios: list[str] 
             continue
         machine, data = run[0]["machine"], run[0]["data"]
         kept = kept_epochs(run, epochs[0]["loader"])
-        parts.append(f"**{scenario}**, {count} worker{'s' * (count != 1)} on as many CPUs of {machine['cpu']}; {len(kept)} epochs of "
-                     f"{kept[0]['images']:,} images each, {data['mean_bytes'] / 1000:.0f} kB in the mean; "
+        parts.append(f"**{scenario}**, {count} worker{'s' * (count != 1)} on as many CPUs of {machine['cpu']}; "
+                     f"{len(kept)} epochs of {kept[0]['images']:,} images each, {data['mean_bytes'] / 1000:.0f} kB in the mean; "
                      f"revision {run[0]['revision']}, {run[0]['run'][:10]}.\n\n{table(run, against)}")
         parts += [f"{r['loader']} was left out: {r['reason']}" for r in run if r["kind"] == "left out"]
     return "\n\n".join(parts)

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +47,10 @@ class SideProcess:
                  "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         self.name = name or "import torch"
-        self.process = subprocess.Popen([python, "-m", "benchmarks.side"], cwd=ROOT, env={**os.environ, **quiet, "PYTHONPATH": paths},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
+        # A process group of its own: Ctrl-C reaches the harness alone, which then ends the group.
+        self.process = subprocess.Popen(
+            [python, "-m", "benchmarks.side"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **quiet, "PYTHONPATH": paths}, preexec_fn=os.setpgrp)
         self._send({"loader": name, "scenario": job.scenario.name, "root": os.path.abspath(job.root), "workers": job.workers,
                     "epoch_images": job.epoch_images, "persistent": job.persistent, "cpus": cpus})
 
@@ -128,48 +130,46 @@ def measure(scenario: str, names: list[str], workers: int, root: str, plan: Plan
               "revision": revision(), "machine": probes.machine(),
               "data": {"files": len(samples), "mean_bytes": round(sum(os.path.getsize(p) for p, _ in samples) / len(samples))}}
     names = sorted(names, key=lambda n: REFERENCES.index(n) if n in REFERENCES else len(REFERENCES))  # the reference goes first
-
     with ExitStack() as stack:
-        sides: dict[str, SideProcess] = {}
-        reference = None
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name in names:
-            say(f"{name}: starting and checking")
-            pixels = os.path.join(folder, f"{name}.npy")
-            try:
-                side = stack.enter_context(SideProcess(name, job, cpus))
-                side.answer()
-                seen = side.ask("check", pixels)
-                checks.check_epoch(job, seen)
-                reference = reference or (seen, np.load(pixels))
-                checks.check_statistics(reference[0], seen)
-                distance = {} if job.scenario.train else checks.check_pixels(reference[1], np.load(pixels), loaders.load(name).TOLERANCE)
-            except (SideFailed, checks.NotTheSame) as error:
-                if name == "millrace" or (name in REFERENCES and isinstance(error, checks.NotTheSame)):
-                    raise type(error)(f"{name}: {error}".replace(f"{name}: {name}", name)) from None
-                say(f"{name}: left out: {error}")
-                yield {**common, "loader": name, "kind": "left out", "reason": str(error)}
-                continue
-            sides[name] = side
-            common_versions = {"loader": name, "versions": seen["versions"]}
-            yield {**common, **common_versions, "kind": "check", "mean": seen["mean"], "std": seen["std"], **distance}
-            side.facts = {**common, **common_versions}
+        sides = yield from checked_sides(stack, names, job, cpus, common, say)
         yield from timed_rounds(sides, job, plan, say)
+    facts = {name: side.facts for name, side in sides.items()}
+    yield from first_batches(facts, job, cpus, plan, say)
+    for name in facts if plan.memory_epochs else ():
+        say(f"{name}: memory")
+        yield {**facts[name], "kind": "memory", **peak_memory(name, job, cpus, plan)}
 
-    once = Job(job.scenario, root, workers, job.epoch_images, persistent=False)
-    if plan.first_batches:
-        with ExitStack() as stack:
-            fresh = {name: stack.enter_context(SideProcess(name, once, cpus)) for name in sides}
-            for side in fresh.values():
-                side.answer()
-            for repeat in range(plan.first_batches + 1):  # the first one warms up
-                for name, side in fresh.items():
-                    say(f"{name}: first batch {repeat}")
-                    yield {**sides[name].facts, "kind": "first", "repeat": repeat, "warmup": repeat == 0, **side.ask("first")}
-    if plan.memory_epochs:
-        for name in sides:
-            say(f"{name}: memory")
-            yield {**sides[name].facts, "kind": "memory", **peak_memory(name, job, cpus, plan)}
+
+def checked_sides(stack: ExitStack, names: list[str], job: Job, cpus: list[int], common: dict,
+                  say: Callable[[str], None]) -> Generator[dict, None, dict[str, SideProcess]]:
+    """Starts the sides and runs their epoch 0; yields what was found and returns those that are right, ready for more."""
+    sides: dict[str, SideProcess] = {}
+    reference = None
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    for name in names:
+        say(f"{name}: starting and checking")
+        file = os.path.join(folder, f"{name}.npy")
+        try:
+            side = stack.enter_context(SideProcess(name, job, cpus))
+            side.answer()
+            seen = side.ask("check", file)
+            checks.check_epoch(job, seen)
+            images = np.load(file)
+            reference = reference or (seen, images)
+            checks.check_statistics(reference[0], seen)
+            distance = {} if job.scenario.train else checks.check_pixels(reference[1], images, loaders.load(name).TOLERANCE)
+        except (SideFailed, checks.NotTheSame) as error:
+            if isinstance(error, checks.NotTheSame) and name in ("millrace", *REFERENCES):
+                raise checks.NotTheSame(f"{name}: {error}") from None
+            if name == "millrace":
+                raise
+            say(f"{name}: left out: {error}")
+            yield {**common, "loader": name, "kind": "left out", "reason": str(error)}
+            continue
+        side.facts = {**common, "loader": name, "versions": seen["versions"]}
+        sides[name] = side
+        yield {**side.facts, "kind": "check", "mean": seen["mean"], "std": seen["std"], **distance}
+    return sides
 
 
 def timed_rounds(sides: dict[str, SideProcess], job: Job, plan: Plan, say: Callable[[str], None]) -> Iterator[dict]:
@@ -191,6 +191,19 @@ def timed_rounds(sides: dict[str, SideProcess], job: Job, plan: Plan, say: Calla
             yield {**record, "quiet": calm}
         quiet += calm
         repeat += 1
+
+
+def first_batches(facts: dict[str, dict], job: Job, cpus: list[int], plan: Plan, say: Callable[[str], None]) -> Iterator[dict]:
+    """From iter() to the first batch, in fresh processes whose loaders keep no workers; the first repeat warms up."""
+    once = replace(job, persistent=False)
+    with ExitStack() as stack:
+        sides = {name: stack.enter_context(SideProcess(name, once, cpus)) for name in facts if plan.first_batches}
+        for side in sides.values():
+            side.answer()
+        for repeat in range(plan.first_batches + 1):
+            for name, side in sides.items():
+                say(f"{name}: first batch {repeat}")
+                yield {**facts[name], "kind": "first", "repeat": repeat, "warmup": repeat == 0, **side.ask("first")}
 
 
 def peak_memory(name: str, job: Job, cpus: list[int], plan: Plan) -> dict:
@@ -228,8 +241,9 @@ def main() -> None:
                 print(f"{scenario} x{workers}  {text}", file=sys.stderr, flush=True)
 
             # closing: an interrupt ends the sides at once, wherever it strikes
-            with open(arguments.out, "a") as out, closing(measure(scenario, arguments.loader, workers, images, plan, say)) as records:
-                for record in records:
+            measured = measure(scenario, arguments.loader, workers, images, plan, say)
+            with open(arguments.out, "a") as out, closing(measured):
+                for record in measured:
                     print(json.dumps(record), file=out, flush=True)
 
 

@@ -24,7 +24,7 @@ def draw(run: list[dict], field: str = "images_per_s", title: str = "") -> str:
     machine = run[0]["machine"]
     note = f"{machine['cpu']}, {run[0]['workers']} workers on as many CPUs; revision {run[0]['revision']}, {run[0]['run'][:10]}"
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{TOP + ROW * len(order) + 10}" '
-             'font-family="sans-serif" font-size="13">', f'<rect width="100%" height="100%" fill="white"/>',
+             'font-family="sans-serif" font-size="13">', '<rect width="100%" height="100%" fill="white"/>',
              f'<text x="10" y="24" font-size="16" fill="{DOT}">{escape(title)}</text>',
              f'<text x="10" y="44" font-size="11" fill="#5b6875">{escape(note)}</text>']
     for i, loader in enumerate(order):
@@ -33,7 +33,8 @@ def draw(run: list[dict], field: str = "images_per_s", title: str = "") -> str:
         parts.append(f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end" fill="{DOT}">{escape(loader)}</text>')
         parts.append(f'<rect x="{LEFT}" y="{y}" width="{median * scale:.1f}" height="{ROW - 9}" rx="2" '
                      f'fill="{OURS if loader == "millrace" else THEIRS}"/>')
-        parts += [f'<circle cx="{LEFT + v * scale:.1f}" cy="{y + 10}" r="2.2" fill="{DOT}" fill-opacity="0.55"/>' for v in values[loader]]
+        parts += [f'<circle cx="{LEFT + v * scale:.1f}" cy="{y + 10}" r="2.2" fill="{DOT}" fill-opacity="0.55"/>'
+                  for v in values[loader]]
         parts.append(f'<text x="{LEFT + max(values[loader]) * scale + 8:.1f}" y="{y + 15}" fill="{DOT}">{median:,.0f}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measures everything that is installed here and writes down what came out: results/NAME.jsonl, its tables and plots, the README's table.
+# Measures everything that is installed here and writes down what came out: results/NAME.jsonl, tables and plots beside it, and
+# the README's table.
 #
 #   benchmarks/publish.sh NAME [harness arguments]     about an hour with all loaders; leave the machine alone meanwhile
 set -eu

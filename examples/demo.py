@@ -35,8 +35,8 @@ def train_a_network(images: str, workers: int, own_photos: bool) -> None:
     parts = result.stats["seconds"]
     total = sum(parts.values()) or 1.0
     print(f"{result.accuracy:.1%} of the validation photos right" + f" (wanted: {ACCURACY:.0%})" * own_photos)
-    print(f"stall: {result.stats['wait_seconds']:.1f} of {result.seconds:.1f} s of training went into waiting for data; millrace's "
-          "threads spent " + ", ".join(f"{seconds / total:.0%} on {name}" for name, seconds in parts.items()))
+    print(f"stall: {result.stats['wait_seconds']:.1f} of {result.seconds:.1f} s of training went into waiting for data; "
+          "millrace's threads spent " + ", ".join(f"{seconds / total:.0%} on {name}" for name, seconds in parts.items()))
     if own_photos and result.accuracy < ACCURACY:
         raise SystemExit(f"the network did not reach {ACCURACY:.0%} in {EPOCHS} epochs")
 
@@ -77,9 +77,9 @@ def compare(images: str, workers: int, plan: Plan) -> None:
     for label, theirs, ours, form in rows:
         ratio = ours / theirs if label.startswith("images") else theirs / ours if ours > 0 else float("inf")
         print(f"{label:36}{form.format(theirs):>10}{form.format(ours):>10}{ratio:>8.1f} x")
-    last = [r["stats"] for r in records if r["loader"] == "millrace" and r["kind"] == "epoch"][-1]
-    total = sum(last["seconds"].values()) or 1.0
-    print("\nwhere millrace's threads spent their time: " + ", ".join(f"{name} {s / total:.0%}" for name, s in last["seconds"].items()))
+    parts = [r["stats"]["seconds"] for r in records if r["loader"] == "millrace" and r["kind"] == "epoch"][-1]
+    total = sum(parts.values()) or 1.0
+    print("\nwhere millrace's threads spent their time: " + ", ".join(f"{name} {s / total:.0%}" for name, s in parts.items()))
     noise = max(r["others_share"] for r in records if r["kind"] == "epoch")
     if noise > 0.15:
         print(f"other programs took up to {noise:.0%} of these CPUs meanwhile: on a quiet machine the numbers differ")

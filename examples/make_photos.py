@@ -51,7 +51,8 @@ def source_photos(name: str) -> list[Image.Image]:
         package, files = SOURCES[name]
         spec = importlib.util.find_spec(package)  # finds the folder without importing the package and all it needs
         if spec is None or not spec.submodule_search_locations:
-            raise FileNotFoundError(f"the sample photos of {package} are not installed: pip install --no-deps scikit-image scikit-learn")
+            raise FileNotFoundError(f"the sample photos of {package} are not installed: "
+                                    "pip install --no-deps scikit-image scikit-learn")
         folder = Path(spec.submodule_search_locations[0])
         _loaded[name] = [Image.open(folder / file).convert("RGB") for file in files]
     return _loaded[name]

@@ -88,7 +88,8 @@ def train(root: str, epochs: int, workers: int | str, enough: float = 1.0) -> Re
             optimizer.step()
             schedule.step()
             rate = step * len(images) / (time.perf_counter() - start)
-            show_progress(f"epoch {epoch + 1} of {epochs}", step, len(train_loader), f"loss {loss.item():.2f}  {rate:,.0f} images/s")
+            note = f"loss {loss.item():.2f}  {rate:,.0f} images/s"
+            show_progress(f"epoch {epoch + 1} of {epochs}", step, len(train_loader), note)
         seconds += time.perf_counter() - start
         reached = accuracy(network, val_loader)
         print(f"epoch {epoch + 1}: {reached:.1%} of the validation photos right", flush=True)

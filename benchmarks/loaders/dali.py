@@ -23,7 +23,8 @@ def open_epochs(job: Job):
                                           shuffle_after_epoch=scenario.train, pad_last_batch=True)
         linear = {"interp_type": types.INTERP_LINEAR, "antialias": True}
         if scenario.train:
-            images = fn.decoders.image_random_crop(encoded, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3])
+            images = fn.decoders.image_random_crop(encoded, device="cpu", random_area=[0.08, 1.0],
+                                                   random_aspect_ratio=[3 / 4, 4 / 3])
             images = fn.resize(images, size=[scenario.size, scenario.size], **linear)
             mirror = fn.random.coin_flip()
         else:

@@ -61,7 +61,8 @@ def open_epochs(job: Job):
         decode = [RandomResizedCropRGBImageDecoder(size), RandomHorizontalFlip()]
     else:
         decode = [CenterCropRGBImageDecoder(size, ratio=scenario.size / scenario.resize)]
-    finish = [NormalizeImage(np.array(MEAN) * 255, np.array(STD) * 255, np.float32), ToTensor(), ToTorchImage(convert_back_int16=False)]
+    normalise = NormalizeImage(np.array(MEAN) * 255, np.array(STD) * 255, np.float32)
+    finish = [normalise, ToTensor(), ToTorchImage(convert_back_int16=False)]
     unique = sorted(set(job.samples))
     position = {sample: i for i, sample in enumerate(unique)}
     loader = Loader(packed(unique), batch_size=scenario.batch, num_workers=job.workers, os_cache=True, drop_last=False,

@@ -38,8 +38,8 @@ def open_epochs(job: Job):
 
     def epochs():
         samples = random.sample(job.samples, job.epoch_images) if scenario.train else job.samples
-        pipeline = (PipelineBuilder().add_source(samples).pipe(decode, concurrency=job.workers, output_order="input").aggregate(scenario.batch)
-                    .pipe(collate).add_sink(3).build(num_threads=job.workers + (job.workers > 1)))
+        pipeline = (PipelineBuilder().add_source(samples).pipe(decode, concurrency=job.workers, output_order="input")
+                    .aggregate(scenario.batch).pipe(collate).add_sink(3).build(num_threads=job.workers + (job.workers > 1)))
         with pipeline.auto_stop():
             yield from pipeline
 

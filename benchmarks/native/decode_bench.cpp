@@ -36,9 +36,11 @@ Rect random_resized_crop(int32_t width, int32_t height, std::mt19937& random) {
   std::uniform_real_distribution<double> scale(0.08, 1.0), log_ratio(std::log(3.0 / 4.0), std::log(4.0 / 3.0));
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double area = scale(random) * width * height, ratio = std::exp(log_ratio(random));
-    const auto w = static_cast<int32_t>(std::lround(std::sqrt(area * ratio))), h = static_cast<int32_t>(std::lround(std::sqrt(area / ratio)));
+    const auto w = static_cast<int32_t>(std::lround(std::sqrt(area * ratio))),
+               h = static_cast<int32_t>(std::lround(std::sqrt(area / ratio)));
     if (w < 1 || h < 1 || w > width || h > height) continue;
-    return {std::uniform_int_distribution<int32_t>(0, width - w)(random), std::uniform_int_distribution<int32_t>(0, height - h)(random), w, h};
+    return {std::uniform_int_distribution<int32_t>(0, width - w)(random),
+            std::uniform_int_distribution<int32_t>(0, height - h)(random), w, h};
   }
   const int32_t side = std::min(width, height);
   return {(width - side) / 2, (height - side) / 2, side, side};
@@ -64,14 +66,17 @@ int run(int rounds, const std::vector<std::string>& paths) {
     Sample sample;
     sample.bytes.assign(std::istreambuf_iterator<char>(file), {});
     sample.header = probe_jpeg(sample.bytes);
-    for (int i = 0; i < rounds; ++i) sample.boxes.push_back(random_resized_crop(sample.header.width, sample.header.height, random));
+    for (int i = 0; i < rounds; ++i)
+      sample.boxes.push_back(random_resized_crop(sample.header.width, sample.header.height, random));
     total_bytes += sample.bytes.size();
     most_pixels = std::max(most_pixels, static_cast<size_t>(sample.header.width) * static_cast<size_t>(sample.header.height));
     samples.push_back(std::move(sample));
   }
 
   std::vector<uint8_t> first(most_pixels * kPixelBytes), second(first.size());
-  const auto view = [](std::vector<uint8_t>& pixels, Rect r) { return ImageView{pixels.data(), r.width, r.height, ptrdiff_t{r.width} * kPixelBytes}; };
+  const auto view = [](std::vector<uint8_t>& pixels, Rect r) {
+    return ImageView{pixels.data(), r.width, r.height, ptrdiff_t{r.width} * kPixelBytes};
+  };
   JpegDecoder decoder;
   size_t ours = 0;
   for (const Sample& s : samples)
@@ -110,10 +115,11 @@ int run(int rounds, const std::vector<std::string>& paths) {
       }
     for (size_t i = 0; i < sides.size(); ++i) sides[i].ms.push_back(spent[i] / static_cast<double>(samples.size()));
   }
-  std::printf("%zu files, mean %zu bytes; our own decoder took %zu of %zu crops\n", samples.size(), total_bytes / samples.size(), ours,
-              samples.size() * static_cast<size_t>(rounds));
+  std::printf("%zu files, mean %zu bytes; our own decoder took %zu of %zu crops\n", samples.size(), total_bytes / samples.size(),
+              ours, samples.size() * static_cast<size_t>(rounds));
   for (const Side& side : sides)
-    std::printf("%-22s %7.3f ms  (%.2f of libjpeg-turbo, whole)\n", side.name, median(side.ms), median(side.ms) / median(sides[0].ms));
+    std::printf("%-22s %7.3f ms  (%.2f of libjpeg-turbo, whole)\n", side.name, median(side.ms),
+                median(side.ms) / median(sides[0].ms));
   return 0;
 }
 

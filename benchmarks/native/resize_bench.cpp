@@ -102,7 +102,7 @@ struct PassCase {
   std::vector<int32_t> outputs;
   Taps x, y;
   PixelBuffer ring_buffer, out_buffer;
-  ImageView ring = ring_buffer.view(kOut, kRing), out = out_buffer.view(kOut, 1);
+  ImageView ring = ring_buffer.resize(kOut, kRing), out = out_buffer.resize(kOut, 1);
   ValueTable table = make_value_table(ToTensor{}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
   std::vector<float> planes;
 
@@ -157,7 +157,8 @@ int main(int argc, char** argv) {
   if (argc > 1) restrict_to(argv[1]);
   const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   const auto train = [&](Interpolation interpolation) {
-    return std::vector<TransformSpec>{Resize{.height = 224, .width = 224, .interpolation = interpolation}, HorizontalFlip{}, ToTensor{}, normalize};
+    return std::vector<TransformSpec>{Resize{.height = 224, .width = 224, .interpolation = interpolation}, HorizontalFlip{},
+                                      ToTensor{}, normalize};
   };
   Cases cases;
   const auto pipeline = [&](const char* name, std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows) {
@@ -169,8 +170,8 @@ int main(int argc, char** argv) {
   pipeline("230 x 300 -> 224, f32 normalised, 128 rows (vertical first)", train(Interpolation::bilinear), 230, 300, 128);
   pipeline("340 x 310 -> 224, f32 normalised, 128 rows, bicubic", train(Interpolation::bicubic), 340, 310, 128);
   pipeline("340 x 310 -> 224, u8, 128 rows", {Resize{.height = 224, .width = 224}, ToTensor{OutputType::u8}}, 340, 310, 128);
-  pipeline("500 x 375, Resize(256), CenterCrop(224), f32, 128 rows", {Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}, normalize},
-           500, 375, 128);
+  pipeline("500 x 375, Resize(256), CenterCrop(224), f32, 128 rows",
+           {Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}, normalize}, 500, 375, 128);
   const auto passes = std::make_shared<PassCase>();
   std::printf("arithmetic equals the table: %s\n", passes->table.math_is_exact ? "yes" : "no");
   cases.add("  weights of both axes, 340 x 310 -> 224", [=] { passes->weights(); });

@@ -32,6 +32,14 @@ function(millrace_module name)
   target_link_libraries(millrace_${name} ${kind} ${arg_LINKS})
 endfunction()
 
+# millrace_simd_sources(<file> ...): files of kernels that Highway compiles once per instruction set. Under the undefined-behaviour
+# sanitizer their always-inlined intrinsics take minutes and gigabytes a file; the address sanitizer and the equality tests stay.
+function(millrace_simd_sources)
+  if(MILLRACE_SANITIZE MATCHES "undefined")
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
+  endif()
+endfunction()
+
 # millrace_test(<name> SOURCES ... USES module ...): one GoogleTest program, its cases registered with ctest.
 function(millrace_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LINKS")

@@ -132,8 +132,9 @@ void BaselineDecoder::emit_halved(int32_t y, int32_t mcu_row, uint8_t* to) {
   const uint16_t* cb = blend(planes_[1], cb_sums_);
   const uint16_t* cr = blend(planes_[2], cr_sums_);
   const int32_t column = region_.left >> 1;
-  color_.halved(planes_[0].row(y - mcu_row * 8 * stream_.luma_v) + 2 * (column - first_column), cb + column, cr + column, halved_rows ? 8 : 4,
-                halved_rows ? 7 : 8, static_cast<size_t>(region_.left & 1), static_cast<size_t>(region_.width), to);
+  color_.halved(planes_[0].row(y - mcu_row * 8 * stream_.luma_v) + 2 * (column - first_column), cb + column, cr + column,
+                halved_rows ? 8 : 4, halved_rows ? 7 : 8, static_cast<size_t>(region_.left & 1),
+                static_cast<size_t>(region_.width), to);
 }
 
 }  // namespace millrace

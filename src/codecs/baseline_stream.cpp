@@ -109,7 +109,8 @@ bool BaselineStream::parse_frame(Bytes segment) {
   height = static_cast<int32_t>(big16(segment, 1));
   width = static_cast<int32_t>(big16(segment, 3));
   const int count = segment[5];
-  if (width == 0 || height == 0 || (count != 1 && count != 3) || segment.size() != 6 + 3 * static_cast<size_t>(count)) return false;
+  if (width == 0 || height == 0 || (count != 1 && count != 3) || segment.size() != 6 + 3 * static_cast<size_t>(count))
+    return false;
   for (int i = 0; i < count; ++i) {
     const size_t entry = 6 + 3 * static_cast<size_t>(i);
     const int h = segment[entry + 1] >> 4, v = segment[entry + 1] & 15;
@@ -126,7 +127,8 @@ bool BaselineStream::parse_frame(Bytes segment) {
   if (luma_h > 2 || luma_v > luma_h) return false;
   // Up to two chroma columns libjpeg repeats samples where it would otherwise interpolate.
   if (luma_h == 2 && width <= 4) return false;
-  if (count == 3 && (component[0].id == component[1].id || component[0].id == component[2].id || component[1].id == component[2].id))
+  if (count == 3 &&
+      (component[0].id == component[1].id || component[0].id == component[2].id || component[1].id == component[2].id))
     return false;
   components = count;
   return true;

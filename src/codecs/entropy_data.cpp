@@ -6,6 +6,7 @@ namespace millrace {
 
 bool EntropyData::load(std::span<const uint8_t> scan) {
   ends_.clear();
+  if (scan.empty()) return false;
   if (bytes_.size() < scan.size() + kTailBytes) bytes_.resize(scan.size() + kTailBytes);
   const uint8_t* from = scan.data();
   const uint8_t* const end = from + scan.size();

@@ -8,7 +8,8 @@ namespace {
 // A value of `size` bits: the upper half of the range stands for itself, the lower half for negative numbers (ISO 10918-1, F.12).
 int32_t extend(int32_t raw, int size) { return size == 0 || raw >> (size - 1) ? raw : raw - (1 << size) + 1; }
 
-// Calls fill(first, count, symbol, length) with the range of `bits`-bit prefixes that begin with each code of at most that length.
+// Calls fill(first, count, symbol, length) with the range of `bits`-bit prefixes that begin with each code of at most that
+// length.
 template <class Fill>
 void for_each_code(const HuffmanSpec& spec, int bits, Fill fill) {
   uint32_t code = 0;
@@ -18,71 +19,65 @@ void for_each_code(const HuffmanSpec& spec, int bits, Fill fill) {
       fill(code << (bits - length), 1u << (bits - length), spec.symbols[index], length);
 }
 
-// The codes of at most kLookupBits by the prefixes that begin with them; length 0 marks the others.
-struct ShortCodes {
-  struct Code {
-    uint8_t length = 0, symbol = 0;
-  };
-  std::array<Code, 1 << kLookupBits> at{};
-
-  explicit ShortCodes(const HuffmanSpec& spec) {
-    for_each_code(spec, kLookupBits, [&](uint32_t first, uint32_t count, uint8_t symbol, int length) {
-      std::fill_n(at.begin() + first, count, Code{static_cast<uint8_t>(length), symbol});
-    });
-  }
+// The first symbol of a prefix of kLookupBits; bits that the prefix lacks count as zeros in the value.
+struct alignas(8) First {
+  static constexpr uint8_t kNever = 255;
+  uint8_t bits_to_read = kNever;  // of the prefix that must be known: the code and one extra bit, if it has any,
+  uint8_t bits_to_skip = kNever;  // or the code alone; more where the symbol is so long that kMostTaken would be passed
+  uint8_t length = 0;             // of code and extra bits
+  uint8_t step = 0, skip_step = 0;
+  int16_t value = 0;
 };
+constexpr uint32_t kPrefixes = 1u << kLookupBits, kMask = kPrefixes - 1;
+using FirstSymbols = std::array<First, kPrefixes>;
 
-// The symbol behind the first `used` bits of a look-up, as far as the look-up shows it.
-struct Seen {
-  bool code = false;      // the whole code
-  bool sign = false;      // and the first extra bit, if it has any
-  uint32_t length = 0;    // code and extra bits
-  uint32_t step = 0;
-  int32_t value = 0;      // with zeros for the bits that are missing
-  uint32_t missing = 0;
-
-  Seen(const ShortCodes& codes, uint32_t prefix, uint32_t used) {
-    constexpr uint32_t kMask = (1u << kLookupBits) - 1;
-    const uint32_t bits = prefix << used & kMask;
-    const ShortCodes::Code found = codes.at[bits];
-    const uint32_t size = found.symbol & 15, run = found.symbol >> 4;
+void find_first_symbols(const HuffmanSpec& spec, FirstSymbols& symbols) {
+  symbols.fill({});
+  for_each_code(spec, kLookupBits, [&](uint32_t begin, uint32_t count, uint8_t symbol, int length) {
+    const int size = symbol & 15, run = symbol >> 4;
     // Runs 1..14 without a value belong to progressive files: the slow path turns them down.
-    if (found.length == 0 || found.length + used > kLookupBits || (size == 0 && run != 0 && run != 15)) return;
-    length = found.length + size;
-    if (length + used > kMostTaken) return;
-    code = true;
-    step = found.symbol == 0 ? AcTable::kEndOfBlock : run + 1;
-    const uint32_t seen = std::min(size, kLookupBits - used - found.length);
-    sign = size == 0 || seen > 0;
-    missing = size - seen;
-    const uint32_t raw = seen == 0 ? 0 : (bits << found.length & kMask) >> (kLookupBits - seen) << missing;
-    value = extend(static_cast<int32_t>(raw), static_cast<int>(size));
-  }
-};
-
-AcTable::Pair make_pair(const ShortCodes& codes, uint32_t prefix) {
-  const auto value_bits = [](const Seen& s) { return AcTable::Pair{static_cast<uint16_t>(s.value)}; };
-  const Seen first(codes, prefix, 0);
-  if (!first.sign) return AcTable::Pair{AcTable::kSlow} << 8 | AcTable::Pair{63} << 24;
-  AcTable::Pair pair = first.length | AcTable::Pair{first.step} << 8 | value_bits(first) << 32;
-  if (first.missing == 0 && first.step != AcTable::kEndOfBlock) {
-    const Seen second(codes, prefix, first.length);
-    if (second.sign)
-      return (pair + second.length) | AcTable::Pair{second.step} << 16 | AcTable::Pair{63 - second.missing} << 24 | value_bits(second) << 48;
-  }
-  return pair | AcTable::Pair{63 - first.missing} << 24 | value_bits(first) << 48;
+    if (size == 0 && run != 0 && run != 15) return;
+    const int total = length + size, least = total - (kMostTaken - kLookupBits);
+    First first;
+    first.bits_to_read = static_cast<uint8_t>(std::max(length + (size > 0), least));
+    first.bits_to_skip = static_cast<uint8_t>(std::max(length, least));
+    first.length = static_cast<uint8_t>(total);
+    first.step = static_cast<uint8_t>(symbol == 0 ? AcTable::kEndOfBlock : run + 1u);
+    first.skip_step = static_cast<uint8_t>(symbol == 0 ? AcTable::kSkipEnd : run + 1u);
+    // The prefixes of this code run through the values, or through their upper bits where not all fit.
+    const int seen = std::min(size, kLookupBits - length);
+    const uint32_t each = count >> seen;
+    for (int32_t upper = 0; upper < 1 << seen; ++upper, begin += each) {
+      first.value = static_cast<int16_t>(extend(upper << (size - seen), size));
+      std::fill_n(symbols.begin() + begin, each, first);
+    }
+  });
 }
 
-AcTable::Skip make_skip(const ShortCodes& codes, uint32_t prefix) {
-  uint32_t used = 0, step = 0;
-  while (used < kLookupBits && step < AcTable::kSkipEnd) {
-    const Seen next(codes, prefix, used);
-    const bool end = next.step == AcTable::kEndOfBlock;
-    if (!next.code || (!end && step + next.step > 63)) break;
-    used += next.length;
-    step += end ? AcTable::kSkipEnd : next.step;
+// These two run for each prefix of each new table, so they select by arithmetic: what fits is as random as the prefixes.
+AcTable::Pair pair_of(const FirstSymbols& symbols, uint32_t prefix) {
+  const First first = symbols[prefix];
+  if (first.bits_to_read > kLookupBits) return AcTable::Pair{AcTable::kSlow} << 8 | AcTable::Pair{63} << 24;
+  const First second = symbols[prefix << first.length & kMask];
+  const bool both = (first.length + second.bits_to_read <= kLookupBits) & (first.step != AcTable::kEndOfBlock);
+  const uint32_t taken = first.length + (both ? second.length : 0u);
+  const AcTable::Pair step = first.step, next_step = both ? second.step : 0u;
+  const AcTable::Pair value = static_cast<uint16_t>(first.value), last_value = static_cast<uint16_t>(both ? second.value : first.value);
+  const AcTable::Pair shift = 63 + kLookupBits - std::max<uint32_t>(taken, kLookupBits);
+  return taken | step << 8 | next_step << 16 | shift << 24 | value << 32 | last_value << 48;
+}
+
+AcTable::Skip skip_of(const FirstSymbols& symbols, uint32_t prefix) {
+  const First first = symbols[prefix];
+  if (first.bits_to_skip > kLookupBits) return AcTable::kSkipSlow << 8;
+  uint32_t taken = first.length, step = first.skip_step;
+  for (int i = 0; i < 2; ++i) {  // a fourth symbol hardly ever fits
+    const First next = symbols[prefix << taken & kMask];
+    const bool too = (taken + next.bits_to_skip <= kLookupBits) & (step < AcTable::kSkipEnd);
+    taken += too ? next.length : 0u;
+    step += too ? next.skip_step : 0u;
   }
-  return static_cast<AcTable::Skip>(used == 0 ? AcTable::kSkipSlow << 8 : step << 8 | used);
+  return static_cast<AcTable::Skip>(step << 8 | taken);
 }
 
 }  // namespace
@@ -116,10 +111,11 @@ bool DcTable::build(const HuffmanSpec& spec) {
 
 bool AcTable::build(const HuffmanSpec& spec) {
   if (!canonical.build(spec)) return false;
-  const ShortCodes codes(spec);
-  for (uint32_t prefix = 0; prefix < pairs.size(); ++prefix) {
-    pairs[prefix] = make_pair(codes, prefix);
-    skips[prefix] = make_skip(codes, prefix);
+  FirstSymbols symbols;
+  find_first_symbols(spec, symbols);
+  for (uint32_t prefix = 0; prefix < kPrefixes; ++prefix) {
+    pairs[prefix] = pair_of(symbols, prefix);
+    skips[prefix] = skip_of(symbols, prefix);
   }
   return true;
 }

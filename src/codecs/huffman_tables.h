@@ -28,7 +28,8 @@ struct CanonicalCode {
   int decode(uint64_t bits, int& length) const {
     const uint32_t prefix = static_cast<uint32_t>(bits >> 48);
     for (length = 1; length <= 16; ++length)
-      if (prefix < limit[length]) return symbols[static_cast<size_t>(offset[length] + static_cast<int32_t>(prefix >> (16 - length))) & 255];
+      if (prefix < limit[length])
+        return symbols[static_cast<size_t>(offset[length] + static_cast<int32_t>(prefix >> (16 - length))) & 255];
     return -1;
   }
 };

@@ -59,7 +59,8 @@ HWY_INLINE Wide weigh(Paired ab) {
 // v << kConstBits, as 32 bits
 HWY_INLINE Wide scale_up(V16 v) {
   const Paired high = pair(hn::Zero(D16()), v);
-  return {hn::ShiftRight<16 - kConstBits>(hn::BitCast(D32(), high.lo)), hn::ShiftRight<16 - kConstBits>(hn::BitCast(D32(), high.hi))};
+  return {hn::ShiftRight<16 - kConstBits>(hn::BitCast(D32(), high.lo)),
+          hn::ShiftRight<16 - kConstBits>(hn::BitCast(D32(), high.hi))};
 }
 
 // (w + kRound) >> kShift, saturated to 16 bits

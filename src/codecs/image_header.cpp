@@ -62,14 +62,17 @@ void read_frame(Bytes segment, uint8_t marker, size_t offset, JpegHeader& header
   header.progressive = (marker & 3) == 2;
   header.arithmetic = marker >= 0xC8;
   if (header.width == 0 || header.height == 0)
-    fail("JPEG header gives an empty picture (" + std::to_string(header.width) + " x " + std::to_string(header.height) + ")", offset);
+    fail("JPEG header gives an empty picture (" + std::to_string(header.width) + " x " + std::to_string(header.height) + ")",
+         offset);
   const int64_t pixels = int64_t{header.width} * header.height;
   if (pixels > kMaxPixels)
-    fail("JPEG header claims " + std::to_string(header.width) + " x " + std::to_string(header.height) + " = " + std::to_string(pixels) +
-             " pixels, above the limit of " + std::to_string(kMaxPixels) +
-             " that guards against decompression bombs; shrink or remove the file", offset);
+    fail("JPEG header claims " + std::to_string(header.width) + " x " + std::to_string(header.height) + " = " +
+             std::to_string(pixels) + " pixels, above the limit of " + std::to_string(kMaxPixels) +
+             " that guards against decompression bombs; shrink or remove the file",
+         offset);
   if (header.components != 1 && header.components != 3 && header.components != 4)
-    fail("JPEG with " + std::to_string(header.components) + " components: only 1 (grey), 3 (colour) and 4 (CMYK) have a meaning as RGB",
+    fail("JPEG with " + std::to_string(header.components) +
+             " components: only 1 (grey), 3 (colour) and 4 (CMYK) have a meaning as RGB",
          offset);
 }
 

@@ -30,10 +30,10 @@ JpegDecoder::~JpegDecoder() = default;
 void JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegHeader& header, Rect region, ImageView out) {
   if (region.left < 0 || region.top < 0 || region.width <= 0 || region.height <= 0 ||
       int64_t{region.left} + region.width > header.width || int64_t{region.top} + region.height > header.height)
-    throw Error(ErrorKind::invalid_argument,
-                "region " + std::to_string(region.width) + " x " + std::to_string(region.height) + " at (" + std::to_string(region.left) +
-                    ", " + std::to_string(region.top) + ") is not inside the picture of " + std::to_string(header.width) + " x " +
-                    std::to_string(header.height));
+    throw Error(ErrorKind::invalid_argument, "region " + std::to_string(region.width) + " x " + std::to_string(region.height) +
+                                                 " at (" + std::to_string(region.left) + ", " + std::to_string(region.top) +
+                                                 ") is not inside the picture of " + std::to_string(header.width) + " x " +
+                                                 std::to_string(header.height));
   if (out.width != region.width || out.height != region.height)
     throw Error(ErrorKind::invalid_argument, "output of " + std::to_string(out.width) + " x " + std::to_string(out.height) +
                                                  " does not have the region's size " + std::to_string(region.width) + " x " +
@@ -42,8 +42,9 @@ void JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegHeader& heade
     throw Error(ErrorKind::corrupt_data, "JPEG with " + std::to_string(header.precision) +
                                              " bits per sample: only 8 are supported (by Pillow too); convert the file");
   if (!has_end_marker(bytes))
-    throw Error(ErrorKind::corrupt_data, "JPEG has no end marker: the file is truncated after " + std::to_string(bytes.size()) + " bytes",
-                {}, static_cast<int64_t>(bytes.size()));
+    throw Error(ErrorKind::corrupt_data,
+                "JPEG has no end marker: the file is truncated after " + std::to_string(bytes.size()) + " bytes", {},
+                static_cast<int64_t>(bytes.size()));
   impl_->used_baseline = impl_->baseline.decode(bytes, region, out);
   if (!impl_->used_baseline) libjpeg_decode(bytes, header, region, out);
 }

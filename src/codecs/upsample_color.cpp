@@ -109,7 +109,8 @@ HWY_INLINE Pair upsample(const uint16_t* sums, VU16 round_even, VU16 round_odd) 
 
 void halved(const uint8_t* HWY_RESTRICT luma, const uint16_t* HWY_RESTRICT cb_sums, const uint16_t* HWY_RESTRICT cr_sums,
             int round_even, int round_odd, size_t first, size_t count, uint8_t* HWY_RESTRICT out) {
-  const VU16 even_term = hn::Set(DU16(), static_cast<uint16_t>(round_even)), odd_term = hn::Set(DU16(), static_cast<uint16_t>(round_odd));
+  const VU16 even_term = hn::Set(DU16(), static_cast<uint16_t>(round_even)),
+             odd_term = hn::Set(DU16(), static_cast<uint16_t>(round_odd));
   for_each_vector(first, count, out, [&](size_t p, uint8_t* to) HWY_ATTR {
     const V8 y = hn::LoadU(D8(), luma + p);
     const Pair cb = upsample(cb_sums + p / 2, even_term, odd_term), cr = upsample(cr_sums + p / 2, even_term, odd_term);

@@ -31,7 +31,7 @@ inline constexpr size_t kHugeFrom = size_t{4} << 20;
 // The process-wide cache: at most kSlotCacheBytes (the blocks put in longest ago go first). Any thread; safe across fork().
 inline constexpr size_t kSlotCacheBytes = size_t{256} << 20;
 
-// A block of at least `bytes`, its contents undefined: the cached one put in last whose size is at most twice that, else a new one.
+// A block of at least `bytes`, its contents undefined: the cached one put in last that is at most twice as large, else a new one.
 MemoryBlock take_block(size_t bytes);
 void cache_block(MemoryBlock block);
 

@@ -19,17 +19,16 @@ std::string shape_text(const OutputShape& shape) {
 
 }  // namespace
 
-BatchTask::BatchTask(int64_t batch_id, EpochSeed epoch_seed, std::vector<RowKey> row_keys, std::optional<OutputShape> fixed_shape,
-                     DType element_type)
+BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
+                     std::optional<OutputShape> fixed_shape, DType element_type)
     : id(batch_id),
-      epoch(epoch_seed),
+      epoch(std::move(of_epoch)),
       type(element_type),
       submitted_rows(static_cast<int64_t>(row_keys.size())),
       keys(std::move(row_keys)),
       rows(submitted_rows),
       unfinished(submitted_rows),
-      shape(fixed_shape),
-      row_shapes(keys.size(), OutputShape{0, 0, 0}) {
+      shape(fixed_shape) {
   if (shape) static_cast<void>(batch_bytes(*shape));
 }
 
@@ -41,6 +40,7 @@ uint8_t* BatchTask::place(int64_t row, const OutputShape& row_shape, std::vector
   const size_t bytes = row_bytes(row_shape, type);
   {
     const std::lock_guard lock(shape_mutex);
+    row_shapes.resize(keys.size());
     row_shapes[static_cast<size_t>(row)] = row_shape;
     if (!shape) {
       lease.resize(batch_bytes(row_shape));

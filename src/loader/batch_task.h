@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -26,15 +27,22 @@ struct RowFailure {
   bool any() const { return error != nullptr || !left_out.empty(); }
 };
 
+// What all batches of an epoch share.
+struct Epoch {
+  const uint64_t seed, number;
+  // Set by the first row that has tried every sample in vain: the others need not. Relaxed: a hint.
+  std::atomic<bool> none_readable{false};
+};
+
 struct BatchTask {
-  BatchTask(int64_t batch_id, EpochSeed epoch_seed, std::vector<RowKey> row_keys, std::optional<OutputShape> fixed_shape,
-            DType element_type);
+  BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
+            std::optional<OutputShape> fixed_shape, DType element_type);
 
   // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more than memory can be.
   size_t batch_bytes(const OutputShape& shape) const;
 
   // Where `row` of this shape is to be written. The first row to come decides the batch's shape; a row of another shape goes to
-  // `elsewhere` (so that its errors still show) and makes first_error() speak. Any thread, each its own row; a slot must be there.
+  // `elsewhere` (so that its errors still show) and makes first_error() speak. The batch has its slot. Any thread, own rows.
   uint8_t* place(int64_t row, const OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
 
   // The first error of a complete batch, in the order in which one thread would have met them: rows, then their shapes, which
@@ -43,7 +51,7 @@ struct BatchTask {
 
   // Set once before the task is shared.
   const int64_t id;
-  const EpochSeed epoch;
+  const std::shared_ptr<Epoch> epoch;
   const DType type;
   const int64_t submitted_rows;
 
@@ -62,7 +70,7 @@ struct BatchTask {
 
   std::mutex shape_mutex;  // guards the members below until the batch is complete
   std::optional<OutputShape> shape;
-  std::vector<OutputShape> row_shapes;  // channels == 0: not known
+  std::vector<OutputShape> row_shapes;  // empty until a row comes: under `skip` a whole epoch waits in the queue
 };
 
 }  // namespace millrace

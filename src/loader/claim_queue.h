@@ -1,14 +1,15 @@
 // ClaimQueue: submitted batches in, single rows out to workers, complete batches out in order.
 //
 // Invariants, all under one lock:
-//  - tasks_ holds the outstanding batches in order of id; rows are claimed in order of (batch, row). claim_ is the position of the
-//    first batch with an unclaimed row, so batches before it are wholly claimed and batches behind it untouched.
-//  - A batch gets its slot before its first row is claimed, hence at most `slots` batches hold memory, what the user keeps included.
-//    Slots are asked for in order, so the batch that the consumer waits for never starves behind a later one.
-//  - If no slot is free when the consumer waits for a batch that has none, all slots are with the user: it gets an overflow slot.
-// Waking: a worker sleeps when nothing can be claimed. Sleepers are woken when a batch becomes claimable: it was submitted, a slot
-// came back, or the row in front of it was the last of its batch; so once per batch, never per row, and never more than it has
-// rows. The consumer is woken once, when the batch it waits for is complete.
+//  - tasks_ holds the outstanding batches in order of id; rows are claimed in order of (batch, row). claim_ is the position of
+//    the first batch with an unclaimed row, so batches before it are wholly claimed and batches behind it untouched.
+//  - A batch gets its slot before its first row is claimed, hence at most `slots` batches hold memory, what the user keeps
+//    included. Slots are asked for in order: the batch that the consumer waits for never starves behind a later one.
+//  - If no slot is free when the consumer waits for a batch that has none, all slots are with the user (or with batches just
+//    thrown away that a worker still writes to): the batch gets an overflow slot.
+// Waking: a worker sleeps when nothing can be claimed. Sleepers are woken when a batch becomes claimable: it was submitted, a
+// slot came back, or the row in front of it was the last of its batch; so once per batch, never per row, and never more than it
+// has rows. The consumer is woken once, when the batch it waits for is complete.
 // Shutdown: close() makes claim() return false everywhere and wakes everybody; a worker inside a row comes out after it.
 // Leases, and whatever an error may hold, are never dropped under the lock: dropping a lease calls back into slot_returned().
 #pragma once

@@ -5,7 +5,9 @@
 // Threads claim single samples, in order, so the first batch is ready after one N-th of its cost and at most `slots` batches are
 // in memory. threads == 0: nothing runs until next(), which then works in the calling thread.
 // The consumer's side (start_epoch, submit, next, close) belongs to one thread at a time; stats() may be called from any.
-// Ends: close() or the destructor stop the workers after their current sample and join them.
+// Ends: close() or the destructor stop the workers after their current sample and join them. A FallbackDecoder that waits for a
+// lock of the caller (Python's GIL) needs the caller to let go of it first.
+// In a forked child the loader is refused with Error(unavailable); close() and the destructor do nothing there.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +24,11 @@ namespace millrace {
 
 enum class ErrorPolicy : uint8_t {
   raise,    // next() throws the first error of the batch, by row; the following batch can still be had
-  skip,     // the hole is filled from the epoch's end; the epoch gets shorter
-  replace,  // the next readable index (i + 1 mod n) takes the row
+  skip,     // the hole is filled from the epoch's end; the epoch gets shorter (hole_filler.h has the rule)
+  replace,  // the next readable index (i + 1 mod n) takes the row, as its occurrence 0
 };
+// Only samples that cannot be read are left out. Wrong indices, rows of different shapes (Error(shape_mismatch)), lack of memory
+// or descriptors, and an epoch (`skip`) or dataset (`replace`) with nothing readable are thrown under every policy.
 
 struct LoaderOptions {
   int threads = 1;
@@ -52,7 +56,7 @@ struct SampleError {
 struct LoaderStats {
   int64_t samples = 0, batches = 0, bytes = 0;
   double read_seconds = 0, decode_seconds = 0, transform_seconds = 0, collate_seconds = 0;  // sums over the workers
-  double wait_seconds = 0;  // the consumer waited for a batch
+  double wait_seconds = 0;  // the consumer waited for a batch, or worked on it (threads == 0)
   int slots = 0;
   int64_t overflow_slots = 0;
   std::vector<SampleError> errors;  // samples left out, in the order of their rows; none under `raise`

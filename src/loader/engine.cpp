@@ -19,9 +19,9 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
       options_(options),
       queue_(ClaimQueue::create(options.slots)),
       keys_(source_.size),
-      consumer_(source_, options.on_error, none_readable_) {
+      consumer_(source_, options.on_error) {
   for (int i = 0; i < options_.threads; ++i)
-    workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error, none_readable_));
+    workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
   try {
     for (int i = 0; i < options_.threads; ++i)
       threads_.start("millrace-" + std::to_string(i), [this, i] { run(*workers_[static_cast<size_t>(i)]); });
@@ -50,15 +50,15 @@ void Engine::start_epoch(uint64_t seed, uint64_t epoch) {
   claim_ = {};
   failure_ = {};
   keys_.restart();
-  epoch_ = {seed, epoch};
+  epoch_ = std::shared_ptr<Epoch>(new Epoch{seed, epoch});
   next_id_ = 0;
-  none_readable_.store(false, std::memory_order_relaxed);
   phase_ = Phase::open;
 }
 
 void Engine::submit(std::vector<int64_t> indices) {
   if (phase_ != Phase::open)
-    throw Error(ErrorKind::invalid_argument, "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
+    throw Error(ErrorKind::invalid_argument,
+                "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
   if (indices.empty()) throw Error(ErrorKind::invalid_argument, "a batch needs at least one index");
   queue_->push(std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape, source_.type));
   ++next_id_;
@@ -130,7 +130,8 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   if (task->rows == 0 && task->id == 0) {
     const std::lock_guard lock(stats_mutex_);
     const SampleError& last = counted_.errors.back();
-    throw Error(ErrorKind::corrupt_data, "none of this epoch's samples can be read; the last one: " + last.reason, last.path, last.offset);
+    throw Error(ErrorKind::corrupt_data, "none of this epoch's samples can be read; the last one: " + last.reason, last.path,
+                last.offset);
   }
   const bool incomplete = task->rows < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
   if (task->rows == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;

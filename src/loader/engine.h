@@ -8,7 +8,6 @@
 // Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -52,12 +51,11 @@ class Engine {
   const RowSource source_;
   const LoaderOptions options_;
   const std::shared_ptr<ClaimQueue> queue_;
-  std::atomic<bool> none_readable_{false};
 
   // The consumer's.
   EpochKeys keys_;
   RowWorker consumer_;  // makes rows when there are no threads, and fillers
-  EpochSeed epoch_;
+  std::shared_ptr<Epoch> epoch_;  // shared with its batches
   int64_t next_id_ = 0;
   enum class Phase : uint8_t { idle, open, ended, closed } phase_ = Phase::idle;
   Claim claim_;  // of the consumer as the only worker

@@ -11,10 +11,6 @@
 
 namespace millrace {
 
-struct EpochSeed {
-  uint64_t seed = 0, epoch = 0;
-};
-
 struct RowKey {
   int64_t index = 0;  // outside [0, size): what the user gave, for the message
   uint32_t occurrence = 0;

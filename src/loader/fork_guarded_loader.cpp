@@ -13,16 +13,19 @@ namespace {
 void check(const LoaderOptions& options) {
   if (options.threads < 0)
     throw Error(ErrorKind::invalid_argument,
-                "the number of worker threads must not be negative, got " + std::to_string(options.threads) + "; 0 works in the caller's thread");
+                "the number of worker threads must not be negative, got " + std::to_string(options.threads) +
+                    "; 0 works in the caller's thread");
   if (options.slots < 1)
-    throw Error(ErrorKind::invalid_argument, "a loader needs at least one slot for a batch, got " + std::to_string(options.slots));
+    throw Error(ErrorKind::invalid_argument,
+                "a loader needs at least one slot for a batch, got " + std::to_string(options.slots));
 }
 
 // Forwards to the engine in the process that made it. In a forked child the engine's threads do not exist and its locks may be
 // shut for ever: there every call is refused, and the engine is left alone, also by the destructor.
 class ForkGuardedLoader final : public DataLoader {
  public:
-  ForkGuardedLoader(RowSource source, const LoaderOptions& options) : engine_(std::make_unique<Engine>(std::move(source), options)) {}
+  ForkGuardedLoader(RowSource source, const LoaderOptions& options)
+      : engine_(std::make_unique<Engine>(std::move(source), options)) {}
   ~ForkGuardedLoader() override {
     if (in_child()) static_cast<void>(engine_.release());
   }

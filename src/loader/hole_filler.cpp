@@ -22,7 +22,7 @@ bool HoleFiller::fill(int64_t deadline_ns) {
     RowFailure attempt;
     worker_.step(task_, hole.row, attempt);
     const bool filled = attempt.left_out.empty();
-    hole.left_out.insert(hole.left_out.end(), std::move_iterator(attempt.left_out.begin()), std::move_iterator(attempt.left_out.end()));
+    std::move(attempt.left_out.begin(), attempt.left_out.end(), std::back_inserter(hole.left_out));
     hole.error = attempt.error;
     if (filled) ++next_;
     if (hole.error) break;

@@ -17,7 +17,7 @@ namespace millrace {
 
 class HoleFiller {
  public:
-  // `task` is complete, was taken out of `queue`, and its failures are sorted by row, none behind its rows. All three outlive this.
+  // `task` is complete, was taken out of `queue`, and its failures are sorted by row, none behind its rows. All outlive this.
   HoleFiller(BatchTask& task, ClaimQueue& queue, RowWorker& worker) : task_(task), queue_(queue), worker_(worker) {}
 
   // Works until all holes are filled (true) or the deadline has passed (false: call again). Afterwards task.rows is what is

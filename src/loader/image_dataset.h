@@ -9,22 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/geometry.h"
 #include "sources/image_folder.h"
 #include "transforms/image_pipeline.h"
+#include "transforms/pixel_buffer.h"
 
 namespace millrace {
-
-// A picture that owns its pixels; grows and is reused.
-class PixelBuffer {
- public:
-  ImageView resize(int32_t width, int32_t height);  // contents undefined; rows 64-byte aligned
-  ImageView view() const { return view_; }
-
- private:
-  std::vector<uint8_t> memory_;
-  ImageView view_;
-};
 
 // Decodes what the native codecs do not know. The Python binding's takes the GIL and asks Pillow; C++ users may bring their own.
 class FallbackDecoder {

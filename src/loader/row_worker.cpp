@@ -27,16 +27,13 @@ bool is_sample_fault(const Error& error) {
 
 }  // namespace
 
-RowWorker::RowWorker(const RowSource& source, ErrorPolicy policy, std::atomic<bool>& none_readable)
-    : source_(source), policy_(policy), none_readable_(none_readable) {}
-
 void RowWorker::make(BatchTask& task, int64_t row) {
   const RowKey& key = task.keys[static_cast<size_t>(row)];
   if (key.index < 0 || key.index >= source_.size)
     throw Error(ErrorKind::out_of_range, "index " + std::to_string(key.index) + " is out of range for a dataset of " +
                                              std::to_string(source_.size) + " samples");
   if (!maker_) maker_ = source_.make_maker(&times_);
-  const OutputShape shape = maker_->prepare({task.epoch.seed, task.epoch.epoch, key.index, key.occurrence});
+  const OutputShape shape = maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
   uint8_t* memory = nullptr;
   try {
     memory = task.place(row, shape, elsewhere_);
@@ -69,13 +66,16 @@ bool RowWorker::step(BatchTask& task, int64_t row, RowFailure& failure) {
 
 bool RowWorker::replace(BatchTask& task, int64_t row, RowFailure& failure) {
   const bool all_tried = static_cast<int64_t>(failure.left_out.size()) == source_.size;
-  if (all_tried || none_readable_.load(std::memory_order_relaxed)) {
-    none_readable_.store(true, std::memory_order_relaxed);
+  std::atomic<bool>& none_readable = task.epoch->none_readable;
+  if (all_tried || none_readable.load(std::memory_order_relaxed)) {
+    none_readable.store(true, std::memory_order_relaxed);
     const SampleError first = std::move(failure.left_out.front());
     failure.left_out.clear();
     failure.error = std::make_exception_ptr(
-        Error(ErrorKind::corrupt_data, "none of the " + std::to_string(source_.size) + " samples can be read, so nothing can take the place of index " +
-                                           std::to_string(first.index) + ": " + first.reason, first.path, first.offset));
+        Error(ErrorKind::corrupt_data,
+              "none of the " + std::to_string(source_.size) + " samples can be read, so nothing can take the place of index " +
+                  std::to_string(first.index) + ": " + first.reason,
+              first.path, first.offset));
     return true;
   }
   RowKey& key = task.keys[static_cast<size_t>(row)];

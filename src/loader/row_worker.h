@@ -4,7 +4,6 @@
 // One thread at a time. A RowWorker keeps its maker's buffers, hence one per thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -17,8 +16,7 @@ namespace millrace {
 
 class RowWorker {
  public:
-  // `none_readable` is shared by the workers of a loader: set by the first that has tried every sample in vain.
-  RowWorker(const RowSource& source, ErrorPolicy policy, std::atomic<bool>& none_readable);
+  RowWorker(const RowSource& source, ErrorPolicy policy) : source_(source), policy_(policy) {}  // `source` outlives it
 
   // One attempt at `row` of `task` with its present key. True: the row is settled, made or given up. False: `replace` has put
   // the next index in its place. What went wrong is added to `failure`.
@@ -35,7 +33,6 @@ class RowWorker {
 
   const RowSource& source_;
   const ErrorPolicy policy_;
-  std::atomic<bool>& none_readable_;
   StageTimes times_;
   std::unique_ptr<RowMaker> maker_;  // made on first use, in the thread that uses it
   std::vector<uint8_t> elsewhere_;

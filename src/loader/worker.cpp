@@ -47,7 +47,8 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
     const StageTimer timer(times, Stage::read);
     read_file(path, file);
   }
-  if (file.bytes().empty()) throw Error(ErrorKind::corrupt_data, path + " is empty (0 bytes); remove it or copy it again", path, 0);
+  if (file.bytes().empty())
+    throw Error(ErrorKind::corrupt_data, path + " is empty (0 bytes); remove it or copy it again", path, 0);
 
   is_jpeg = sniff(file.bytes()) == ImageFormat::jpeg;
   if (is_jpeg)

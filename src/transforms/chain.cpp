@@ -13,13 +13,18 @@ template <class... Ts> struct Overloaded : Ts... { using Ts::operator()...; };
 template <class... Ts> Overloaded(Ts...) -> Overloaded<Ts...>;
 
 const char* name_of(const TransformSpec& spec) {
-  return std::visit(Overloaded{[](const RandomResizedCrop&) { return "RandomResizedCrop"; }, [](const Resize&) { return "Resize"; },
-                               [](const CenterCrop&) { return "CenterCrop"; }, [](const RandomCrop&) { return "RandomCrop"; },
-                               [](const HorizontalFlip&) { return "RandomHorizontalFlip"; },
-                               [](const VerticalFlip&) { return "RandomVerticalFlip"; },
-                               [](const ExifTranspose&) { return "ExifTranspose"; }, [](const ToTensor&) { return "ToTensor"; },
-                               [](const Normalize&) { return "Normalize"; }},
-                    spec);
+  struct Names {
+    const char* operator()(const RandomResizedCrop&) const { return "RandomResizedCrop"; }
+    const char* operator()(const Resize&) const { return "Resize"; }
+    const char* operator()(const CenterCrop&) const { return "CenterCrop"; }
+    const char* operator()(const RandomCrop&) const { return "RandomCrop"; }
+    const char* operator()(const HorizontalFlip&) const { return "RandomHorizontalFlip"; }
+    const char* operator()(const VerticalFlip&) const { return "RandomVerticalFlip"; }
+    const char* operator()(const ExifTranspose&) const { return "ExifTranspose"; }
+    const char* operator()(const ToTensor&) const { return "ToTensor"; }
+    const char* operator()(const Normalize&) const { return "Normalize"; }
+  };
+  return std::visit(Names{}, spec);
 }
 
 // One transform of the chain under check: knows how to name itself in a message.
@@ -34,7 +39,8 @@ class Check {
   }
 
   void positive_size(int32_t height, int32_t width) const {
-    require(height > 0 && width > 0, "height and width must be > 0, got " + std::to_string(height) + " x " + std::to_string(width));
+    require(height > 0 && width > 0,
+            "height and width must be > 0, got " + std::to_string(height) + " x " + std::to_string(width));
   }
   void probability(double p) const {
     require(p >= 0 && p <= 1, "p must lie between 0 and 1, got " + std::to_string(p));
@@ -55,10 +61,10 @@ void check_arguments(const RandomResizedCrop& t, const Check& check) {
 void check_arguments(const Resize& t, const Check& check) {
   check.require(t.height > 0 && t.width >= 0, "height and width must be > 0");
   check.require(t.max_size == 0 || t.width == 0,
-                "max_size should only be passed if size specifies the length of the smaller edge; give one size or drop max_size");
+                "max_size should only be passed if size specifies the length of the smaller edge; give one size or no max_size");
   check.require(t.max_size == 0 || t.max_size > t.height,
-                "max_size = " + std::to_string(t.max_size) + " must be strictly greater than the requested size for the smaller edge size = " +
-                    std::to_string(t.height));
+                "max_size = " + std::to_string(t.max_size) +
+                    " must be strictly greater than the requested size for the smaller edge size = " + std::to_string(t.height));
 }
 void check_arguments(const CenterCrop& t, const Check& check) { check.positive_size(t.height, t.width); }
 void check_arguments(const RandomCrop& t, const Check& check) {
@@ -86,11 +92,11 @@ bool commutes_with_tensor(const GeometrySpec& spec, bool normalized) {
 void check_normalize(const Normalize& t, const Check& check) {
   const auto one_or_three = [](const std::vector<double>& v) { return v.size() == 1 || v.size() == 3; };
   check.require(one_or_three(t.mean) && one_or_three(t.std),
-                "mean and std need one value or one for each of the three channels, got " + std::to_string(t.mean.size()) + " and " +
-                    std::to_string(t.std.size()));
+                "mean and std need one value or one for each of the three channels, got " + std::to_string(t.mean.size()) +
+                    " and " + std::to_string(t.std.size()));
   for (const double v : t.mean) check.require(std::isfinite(v), "mean must be finite");
   for (const double v : t.std) {
-    check.require(v != 0, "std evaluated to zero, leading to division by zero; give the standard deviation of each channel");
+    check.require(v != 0, "std evaluated to zero, leading to division by zero; give each channel's standard deviation");
     check.require(std::isfinite(v), "std must be finite");
   }
 }
@@ -103,7 +109,9 @@ Normalize spread_over_channels(Normalize t) {
 
 }  // namespace
 
-bool Chain::needs_orientation() const { return !geometry.empty() && std::holds_alternative<ExifTranspose>(geometry.front().spec); }
+bool Chain::needs_orientation() const {
+  return !geometry.empty() && std::holds_alternative<ExifTranspose>(geometry.front().spec);
+}
 
 Chain check_chain(const std::vector<TransformSpec>& specs) {
   Chain chain;
@@ -119,24 +127,28 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
                    [&](const Normalize& t) {
                      check.require(tensor, "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
                      check.require(chain.to_tensor.type != OutputType::u8,
-                                   "Input tensor should be a float tensor. Got torch.uint8; convert with ToTensor() or ToDtype(scale=True) first");
+                                   "Input tensor should be a float tensor. Got torch.uint8; "
+                                   "convert with ToTensor() or ToDtype(scale=True) first");
                      check.require(!chain.normalize, "stands twice; fold both into one mean and std");
                      check_normalize(t, check);
                      chain.normalize = spread_over_channels(t);
                    },
                    [&](const auto& t) {
                      using T = std::decay_t<decltype(t)>;
-                     check.require(!std::is_same_v<T, ExifTranspose> || i == 0, "turns the stored picture upright, so it must stand first");
+                     check.require(!std::is_same_v<T, ExifTranspose> || i == 0,
+                                   "turns the stored picture upright, so it must stand first");
                      check_arguments(t, check);
                      check.require(!tensor || commutes_with_tensor(t, chain.normalize.has_value()),
-                                   "stands behind ToTensor, where its result would differ from the one on pixels; put it before ToTensor");
+                                   "stands behind ToTensor, where its result would differ from the one on pixels; "
+                                   "put it before ToTensor");
                      chain.geometry.push_back({t, static_cast<uint32_t>(i)});
                    }},
         specs[i]);
   }
   if (!tensor)
     throw Error(ErrorKind::invalid_argument,
-                "the chain of transforms has no ToTensor, so it gives pictures, not tensors; end it with ToTensor() (or ToImage() and ToDtype())");
+                "the chain of transforms has no ToTensor, so it gives pictures, not tensors; "
+                "end it with ToTensor() (or ToImage() and ToDtype())");
   return chain;
 }
 

@@ -44,7 +44,9 @@ std::optional<PictureSize> size_for_every_picture(const Chain& chain) {
 class CheckedPipeline final : public ImagePipeline {
  public:
   explicit CheckedPipeline(Chain chain)
-      : chain_(std::move(chain)), table_(make_value_table(chain_.to_tensor, chain_.normalize)), fixed_(size_for_every_picture(chain_)) {
+      : chain_(std::move(chain)),
+        table_(make_value_table(chain_.to_tensor, chain_.normalize)),
+        fixed_(size_for_every_picture(chain_)) {
     table_.math_is_exact = math_gives_table(table_);
   }
 
@@ -69,9 +71,10 @@ class CheckedPipeline final : public ImagePipeline {
   void apply(ImageView region, Scratch& scratch, void* out) const override {
     const Rect& need = scratch.plan.region;
     if (region.width != need.width || region.height != need.height)
-      throw Error(ErrorKind::invalid_argument, "apply() got " + std::to_string(region.height) + " x " + std::to_string(region.width) +
-                                                   " pixels (height x width) where plan() asked for " + std::to_string(need.height) + " x " +
-                                                   std::to_string(need.width) + "; decode the region that plan() named");
+      throw Error(ErrorKind::invalid_argument,
+                  "apply() got " + std::to_string(region.height) + " x " + std::to_string(region.width) +
+                      " pixels (height x width) where plan() asked for " + std::to_string(need.height) + " x " +
+                      std::to_string(need.width) + "; decode the region that plan() named");
     scratch.runner.run(scratch.plan, region, table_, out);
   }
 

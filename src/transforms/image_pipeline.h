@@ -4,7 +4,8 @@
 //   draw   key + picture size -> every random decision, as plain structs (params.h)
 //   plan   decisions -> which rectangle of the stored picture is needed, and the output's size
 //   apply  that rectangle -> CHW tensor row, written in place
-// Pixels equal Pillow's (fixed-point resampling, horizontally first, 8-bit in between); normalised values equal torch's to the bit.
+// Pixels equal Pillow 13's to the bit (fixed-point resampling, 8-bit between the passes, Pillow's order of passes); values equal
+// torch's to the bit.
 // Immutable after create(); any number of threads, each with its own Scratch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The inner loops: resampling along a row, blending rows, and rows of bytes to planes of numbers.
+// The inner loops: the weights of a resize, resampling along a row, blending rows, and rows of bytes to planes of numbers.
 //
 // Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway, which picks the best
 // instruction set at run time and gives the same bits. No state, any thread. Rows are RGBX, the X is without meaning.
@@ -10,6 +10,9 @@
 #include "transforms/value_table.h"
 
 namespace millrace {
+
+// Fills taps.weights from taps.places.
+void weigh_taps(Taps& taps);
 
 inline constexpr int kRowGroup = 4;  // rows that resample_rows takes at once
 
@@ -31,6 +34,7 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
 bool math_gives_table(const ValueTable& table);
 
 namespace scalar {
+void weigh_taps(Taps& taps);
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs);
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out);
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);

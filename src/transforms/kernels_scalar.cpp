@@ -1,4 +1,6 @@
+// The kernels of kernels.h written plainly: what the vector versions must equal, bit for bit, and what runs where there are none.
 #include <algorithm>
+#include <cmath>
 
 #include "base/geometry.h"
 #include "transforms/kernels.h"
@@ -19,6 +21,21 @@ struct Sum {
   }
 };
 
+double triangle(double x) { return x < 1 ? 1 - x : 0; }
+
+// Keys' cubic convolution with a = -0.5, in Pillow's order of operations.
+double cubic(double x) {
+  constexpr double a = -0.5;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+void set_weight(TapPair* pairs, int32_t tap, double weight) {
+  const auto fixed = static_cast<int32_t>(weight * (1 << kWeightBits) + std::copysign(0.5, weight));
+  pairs[tap / 2].high[tap % 2] = static_cast<int16_t>(fixed >> kLowBits);
+  pairs[tap / 2].low[tap % 2] = static_cast<int16_t>(fixed & ((1 << kLowBits) - 1));
+}
+
 template <class T>
 void store_row_as(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   for (int c = 0; c < 3; ++c) {
@@ -29,6 +46,23 @@ void store_row_as(const uint8_t* row, int32_t width, const ValueTable& table, vo
 }
 
 }  // namespace
+
+void weigh_taps(Taps& taps) {
+  TapPlaces& places = taps.places;
+  for (int32_t o = 0; o < taps.count; ++o) {
+    const auto count = static_cast<int32_t>(places.count[o]), shift = static_cast<int32_t>(places.shift[o]);
+    places.unscaled.resize(count);
+    double sum = 0;
+    for (int32_t t = 0; t < count; ++t) {
+      const double x = std::fabs((t + places.first[o] - places.center[o] + 0.5) * places.inverse_stretch);
+      places.unscaled[t] = places.cubic ? cubic(x) : triangle(x);
+      sum += places.unscaled[t];
+    }
+    TapPair* pairs = taps.weights.data() + int64_t{o} * taps.pairs;
+    for (int32_t t = 0; t < count; ++t)
+      set_weight(pairs, shift + (places.mirrored ? count - 1 - t : t), sum != 0 ? places.unscaled[t] / sum : places.unscaled[t]);
+  }
+}
 
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs) {
   for (int r = 0; r < n_rows; ++r)

@@ -1,7 +1,8 @@
 // PixelBuffer: rows of RGBX in memory that is reused from sample to sample.
 //
 // Rows are 64-byte aligned and have at least kRowSlack bytes behind their last pixel, so vector kernels may write whole
-// vectors. Grows, never shrinks; contents are not kept. One owner, one thread.
+// vectors. Grows; shrinks only from above kKeepBytes, so that one huge picture does not make every thread hold on to its size.
+// Contents are not kept. One owner, one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,21 @@ namespace millrace {
 
 class PixelBuffer {
  public:
-  static constexpr size_t kAlignment = 64, kRowSlack = 64;
+  static constexpr size_t kAlignment = 64, kRowSlack = 64, kKeepBytes = size_t{64} << 20;
 
-  ImageView view(int32_t width, int32_t height) {
+  ImageView resize(int32_t width, int32_t height) {
     const size_t stride = (size_t(width) * kPixelBytes + kRowSlack + kAlignment - 1) / kAlignment * kAlignment;
-    const size_t bytes = checked_mul(stride, static_cast<size_t>(height), "picture between two transforms");
-    if (bytes > capacity_) {
+    const size_t bytes = checked_mul(stride, static_cast<size_t>(height), "a decoded picture");
+    if (bytes > capacity_ || (capacity_ > kKeepBytes && bytes < capacity_ / 4)) {
       memory_.reset();
+      capacity_ = 0;
       memory_.reset(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t{kAlignment})));
       capacity_ = bytes;
     }
-    return {memory_.get(), width, height, static_cast<ptrdiff_t>(stride)};
+    view_ = {memory_.get(), width, height, static_cast<ptrdiff_t>(stride)};
+    return view_;
   }
+  ImageView view() const { return view_; }
 
  private:
   struct Free {
@@ -34,6 +38,7 @@ class PixelBuffer {
   };
   std::unique_ptr<uint8_t, Free> memory_;
   size_t capacity_ = 0;
+  ImageView view_;
 };
 
 }  // namespace millrace

@@ -47,7 +47,8 @@ std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const Sa
   for (const GeometryStep& step : chain.geometry) {
     const OpParams* decided = nullptr;
     if (const auto* kind = std::visit(ExpectedKind{}, step.spec)) {
-      if (next == params.ops.size() || params.ops[next].kind != *kind || params.ops[next].op != step.op) foreign_params(step.op, size);
+      if (next == params.ops.size() || params.ops[next].kind != *kind || params.ops[next].op != step.op)
+        foreign_params(step.op, size);
       decided = &params.ops[next++];
       if (const auto* crop = std::get_if<RandomCrop>(&step.spec)) {
         if (!inside(decided->box, padded(size, padding_of(*crop, size))) || decided->box.width != crop->width ||

@@ -1,9 +1,9 @@
 // SamplePlan: the geometry of one sample as a short list of stages, built backwards from the tensor so that nothing is computed
 // that the tensor does not show.
 //
-// Between two resizes every transform (flip, crop, padding, nearest resize, upright turn) only says where a pixel comes from. So a
-// list of columns and a list of rows, pulled back through the chain, stands for all of them, and a stage is one resize with the
-// lists behind it. Flips and crops thus cost nothing: they are in the taps. A stage that only copies is left out unless it is
+// Between two resizes every transform (flip, crop, padding, nearest resize, upright turn) only says where a pixel comes from. So
+// a list of columns and a list of rows, pulled back through the chain, stands for all of them, and a stage is one resize with
+// the lists behind it. Flips and crops thus cost nothing: they are in the taps. A stage that only copies is left out unless it is
 // the only one, or moves pixels in a way that taps cannot express (padding or a diagonal turn before a resize).
 // Buffers are reused from sample to sample; one owner, one thread. Cost: a few microseconds for usual sizes.
 #pragma once

@@ -90,12 +90,13 @@ void StageRunner::run(const SamplePlan& plan, ImageView region, const ValueTable
   ImageView in = region;
   for (size_t i = 0; i + 1 < plan.stage_count; ++i) {
     const Stage& stage = plan.stage(i);
-    const ImageView image = between_[i % 2].view(static_cast<int32_t>(stage.x.from.size()), static_cast<int32_t>(stage.y.from.size()));
+    const ImageView image =
+        between_[i % 2].resize(static_cast<int32_t>(stage.x.from.size()), static_cast<int32_t>(stage.y.from.size()));
     ImageSink sink(image);
     run_stage(stage, plan, in, sink);
     in = image;
   }
-  PlaneSink sink(results_.view(plan.out.width, kRowGroup), plan.out, table, out);
+  PlaneSink sink(results_.resize(plan.out.width, kRowGroup), plan.out, table, out);
   run_stage(plan.stage(plan.stage_count - 1), plan, in, sink);
 }
 
@@ -125,7 +126,7 @@ const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t o
 // Output by output: the vertical pass (or the row itself), then the horizontal pass (or the row's pixels one by one).
 void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
   const auto height = static_cast<int32_t>(stage.y.from.size());
-  const ImageView passes = passes_.view(in.width, kRowGroup);
+  const ImageView passes = passes_.resize(in.width, kRowGroup);
   if (stage.y.resized) list_rows(in, in.height, stage.y.taps);
   for (int32_t y = 0; y < height; y += kRowGroup) {
     const int n = std::min<int32_t>(kRowGroup, height - y);
@@ -162,7 +163,7 @@ void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& pla
   const int32_t groups = (in.height + kRowGroup - 1) / kRowGroup;
   const int32_t ring_groups = order == Order::mixed ? groups : std::min(groups, 2 * taps.pairs / kRowGroup + 2);
   const int32_t ring_rows = ring_groups * kRowGroup;
-  const ImageView ring = passes_.view(static_cast<int32_t>(stage.x.from.size()), ring_rows);
+  const ImageView ring = passes_.resize(static_cast<int32_t>(stage.x.from.size()), ring_rows);
 
   list_rows(ring, in.height, taps);
 

@@ -16,7 +16,9 @@ std::string text(PictureSize s) { return "(" + std::to_string(s.height) + ", " +
 int32_t checked_length(int64_t length, PictureSize in) {
   if (length < 1 || length > std::numeric_limits<int32_t>::max() / 4)
     throw Error(ErrorKind::invalid_argument, "Resize: a picture of size " + text(in) + " (height, width) would get a side of " +
-                                                 std::to_string(length) + " pixels; height and width must be > 0 and fit in memory; leave such pictures out or give both sizes");
+                                                 std::to_string(length) +
+                                                 " pixels; height and width must be > 0 and fit in memory; "
+                                                 "leave such pictures out or give both sizes");
   return static_cast<int32_t>(length);
 }
 
@@ -51,8 +53,9 @@ Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, Philox random
 Rect draw_crop(const RandomCrop& t, PictureSize in, Philox random) {
   const PictureSize full = padded(in, padding_of(t, in));
   if (full.height < t.height || full.width < t.width)
-    throw Error(ErrorKind::invalid_argument, "Required crop size " + text({t.width, t.height}) + " is larger than input image size " +
-                                                 text(full) + "; use a smaller size, padding, or pad_if_needed=True");
+    throw Error(ErrorKind::invalid_argument, "Required crop size " + text({t.width, t.height}) +
+                                                 " is larger than input image size " + text(full) +
+                                                 "; use a smaller size, padding, or pad_if_needed=True");
   Rect box{0, 0, t.width, t.height};
   if (full.height > t.height) box.top = static_cast<int32_t>(random.integer(0, full.height - t.height + 1));
   if (full.width > t.width) box.left = static_cast<int32_t>(random.integer(0, full.width - t.width + 1));
@@ -72,7 +75,9 @@ struct Drawer {
     out.push_back({.kind = kind, .op = step.op, .box = {}, .applied = random().uniform() < p});
   }
 
-  void operator()(const RandomResizedCrop& t) const { decide_box(OpParams::Kind::resized_crop, draw_resized_crop(t, in, random())); }
+  void operator()(const RandomResizedCrop& t) const {
+    decide_box(OpParams::Kind::resized_crop, draw_resized_crop(t, in, random()));
+  }
   void operator()(const RandomCrop& t) const { decide_box(OpParams::Kind::crop, draw_crop(t, in, random())); }
   void operator()(const HorizontalFlip& t) const { decide_flip(OpParams::Kind::flip_horizontal, t.p); }
   void operator()(const VerticalFlip& t) const { decide_flip(OpParams::Kind::flip_vertical, t.p); }
@@ -87,7 +92,7 @@ struct Drawer {
 
 PictureSize resized_size(const Resize& t, PictureSize in) {
   if (t.width > 0) return {t.width, t.height};
-  // Whole numbers give what Python's int(size * long / short) gives: the quotient is far too small to round up to the next one.
+  // Whole numbers give what Python's int(size * long / short) gives: such quotients are too small to round up to the next one.
   const int64_t shorter = std::min(in.width, in.height), longer = std::max(in.width, in.height);
   int64_t new_short = t.height, new_long = new_short * longer / shorter;
   if (t.max_size > 0 && new_long > t.max_size) {
@@ -110,7 +115,8 @@ PictureSize padded(PictureSize in, const Padding& p) {
   const int64_t width = int64_t{in.width} + p.left + p.right, height = int64_t{in.height} + p.top + p.bottom;
   if (std::max(width, height) > std::numeric_limits<int32_t>::max() / 4)
     throw Error(ErrorKind::invalid_argument, "RandomCrop: padding makes a picture of " + std::to_string(height) + " x " +
-                                                 std::to_string(width) + " pixels, more than memory can hold; use a smaller padding");
+                                                 std::to_string(width) +
+                                                 " pixels, more than memory can hold; use a smaller padding");
   return {static_cast<int32_t>(width), static_cast<int32_t>(height)};
 }
 

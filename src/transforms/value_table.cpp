@@ -28,7 +28,8 @@ struct Single {
 
 void require_nonzero_std(bool nonzero, DType type) {
   if (!nonzero)
-    throw Error(ErrorKind::invalid_argument, std::string("Normalize: std evaluated to zero after conversion to torch.") + dtype_name(type) +
+    throw Error(ErrorKind::invalid_argument, std::string("Normalize: std evaluated to zero after conversion to torch.") +
+                                                 dtype_name(type) +
                                                  ", leading to division by zero; use a larger std or a wider dtype");
 }
 
@@ -39,7 +40,8 @@ void fill_f32_like(ValueTable& table, bool multiply, const std::optional<Normali
     const float std = normalize ? Rounding::round(static_cast<float>(normalize->std[c])) : 1;
     require_nonzero_std(std != 0, table.type);
     for (int byte = 0; byte < 256; ++byte) {
-      float v = Rounding::round(multiply ? static_cast<float>(byte) * static_cast<float>(1.0 / 255) : static_cast<float>(byte) / 255.0f);
+      const auto x = static_cast<float>(byte);
+      float v = Rounding::round(multiply ? x * static_cast<float>(1.0 / 255) : x / 255.0f);
       if (normalize) v = Rounding::round(Rounding::round(v - mean) / std);
       const auto stored = Rounding::store(v);
       std::memcpy(table.channels[c].data() + byte * sizeof(stored), &stored, sizeof(stored));

@@ -1,7 +1,7 @@
 // Fuzz target for the JPEG path: probe, then decode a region that the input's last bytes choose.
 //
-// Anything but a picture or Error(corrupt_data) is a bug: the process aborts. The region lies at the end of an exact allocation, so
-// that the address sanitizer sees a write behind it.
+// Anything but a picture or Error(corrupt_data) is a bug: the process aborts. The region lies at the end of an exact allocation,
+// so that the address sanitizer sees a write behind it.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     region.top = pick(choice[1], header.height);
     region.width = 1 + pick(choice[2], header.width - region.left);
     region.height = 1 + pick(choice[3], header.height - region.top);
-    const auto pixels = std::make_unique<uint8_t[]>(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * kPixelBytes);
+    const auto pixels =
+        std::make_unique<uint8_t[]>(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * kPixelBytes);
     decoder.decode(bytes, header, region, {pixels.get(), region.width, region.height, ptrdiff_t{region.width} * kPixelBytes});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::corrupt_data) {

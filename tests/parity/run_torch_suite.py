@@ -98,7 +98,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as scratch:
-        folder = arguments.keep or Path(scratch) / "suite"
+        folder = (arguments.keep or Path(scratch) / "suite").resolve()
         outcomes = {side: run_side(side, arguments, folder / side) for side in SIDES}
     different = [
         name

@@ -87,8 +87,8 @@ def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.slow
 def test_ctrl_c_ends_the_demo_and_its_children(tmp_path: Path) -> None:
     folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
-    with subprocess.Popen([sys.executable, EXAMPLES / "demo.py", "--images", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, start_new_session=True) as demo:
+    command = [sys.executable, EXAMPLES / "demo.py", "--images", folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as demo:
         try:
             for line in demo.stdout:
                 if line.startswith("3. "):
@@ -101,7 +101,8 @@ def test_ctrl_c_ends_the_demo_and_its_children(tmp_path: Path) -> None:
             assert demo.wait(10) == 130, rest
             assert time.monotonic() - start < 5 and "Traceback" not in rest
         finally:
-            os.killpg(demo.pid, signal.SIGKILL) if demo.poll() is None else None
+            if demo.poll() is None:
+                os.killpg(demo.pid, signal.SIGKILL)
     deadline = time.monotonic() + 3
     while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
         time.sleep(0.05)

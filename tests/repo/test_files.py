@@ -31,8 +31,8 @@ def test_no_line_is_wide() -> None:
 
 def states_its_purpose(path: Path) -> bool:
     first = next((line for line in lines(path) if not line.startswith("#!")), "")
-    if path.suffix == ".cpp" and re.fullmatch(rf'#include "(.*/)?{path.stem}\.h"', first):
-        return True  # its header says it
+    if path.suffix == ".cpp" and re.fullmatch(rf'#include "(.*/)?{path.stem.removesuffix("_test")}\.h"', first):
+        return True  # the header says it
     comment = {".py": ('"""', 'r"""', "#"), ".sh": ("#",), ".cmake": ("#",)}.get(path.suffix, ("//",))
     return first.startswith(comment) and len(first) > 15
 

@@ -107,10 +107,12 @@ def _torchvision_files(dataset: Any) -> Files:
     known, files = _known_files.get(dataset, ([], None))
     if files is not None and len(known) == len(samples) and all(map(operator.is_, known, samples)):
         return files
-    pairs = set(map(type, samples)) <= {tuple} and set(map(len, samples)) <= {2}
-    paths, targets = zip(*samples, strict=True) if samples and pairs else ((), ())
-    if not pairs or not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
-        raise NotLowered("`samples` are not all (str, int) tuples, so labels would not collate to one int64 tensor")
-    files = Files(_core.PathTable(list(paths)), np.fromiter(targets, dtype=np.int64, count=len(targets)))
+    refusal = NotLowered("`samples` are not all (str, int) tuples, so labels would not collate to one int64 tensor")
+    if not set(map(type, samples)) <= {tuple} or not set(map(len, samples)) <= {2}:
+        raise refusal
+    paths, targets = [path for path, _ in samples], [target for _, target in samples]
+    if not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
+        raise refusal
+    files = Files(_core.PathTable(paths), np.fromiter(targets, dtype=np.int64, count=len(targets)))
     _known_files[dataset] = (list(samples), files)
     return files

@@ -28,8 +28,8 @@ TEST(EntropyData, TakesOutStuffingAndCutsAtRestartMarkers) {
 TEST(EntropyData, RefusesWhatIsNotRegular) {
   EntropyData data;
   using V = std::vector<uint8_t>;
-  for (const V& scan : {V{}, V{1, 2, 3}, V{0xFF}, V{1, 0xFF}, V{1, 0xFF, 0}, V{1, 0xFF, 0xD1, 0xFF, 0xD9}, V{1, 0xFF, 0xDC, 0xFF, 0xD9}, V{1, 0xFF, 0xFF, 0xD9},
-                        V{1, 0xFF, 0xD0, 2, 0xFF, 0xD0, 3, 0xFF, 0xD9}})
+  for (const V& scan : {V{}, V{1, 2, 3}, V{0xFF}, V{1, 0xFF}, V{1, 0xFF, 0}, V{1, 0xFF, 0xD1, 0xFF, 0xD9},
+                        V{1, 0xFF, 0xDC, 0xFF, 0xD9}, V{1, 0xFF, 0xFF, 0xD9}, V{1, 0xFF, 0xD0, 2, 0xFF, 0xD0, 3, 0xFF, 0xD9}})
     EXPECT_FALSE(data.load(scan));
   V wrap;  // RST7 is followed by RST0
   for (uint8_t i = 0; i < 9; ++i) wrap.insert(wrap.end(), {i, 0xFF, static_cast<uint8_t>(0xD0 + i % 8)});
@@ -137,7 +137,8 @@ TEST(BlockReader, ReadsAndSkipsWhatAnEncoderWrote) {
       block[0] = static_cast<int16_t>(static_cast<int>(random() % 2047) - 1023);
       const uint32_t density = random() % 64, spread = 1 + random() % 10;
       for (size_t k = 1; k < 64; ++k)
-        if (random() % 64 < density) block[k] = static_cast<int16_t>(static_cast<int>(random() % ((2u << spread) - 1)) - (1 << spread) + 1);
+        if (random() % 64 < density)
+          block[k] = static_cast<int16_t>(static_cast<int>(random() % ((2u << spread) - 1)) - (1 << spread) + 1);
       if (random() % 3 == 0) block[63] = 5;  // ends without an end-of-block code
       encode(block, before, dc_codes, ac_codes, writer);
       before = block[0];

@@ -76,7 +76,8 @@ TEST(ProbeJpeg, ReadsTheOrientationInBothByteOrders) {
   damaged = little;
   damaged[4] = damaged[5] = damaged[6] = damaged[7] = 0xFF;
   EXPECT_EQ(with_exif(damaged), 1);
-  for (size_t length = 0; length < little.size(); ++length) EXPECT_EQ(with_exif(Bytes(little.begin(), little.begin() + static_cast<ptrdiff_t>(length))), 1);
+  for (size_t length = 0; length < little.size(); ++length)
+    EXPECT_EQ(with_exif(Bytes(little.begin(), little.begin() + static_cast<ptrdiff_t>(length))), 1);
 }
 
 TEST(ProbeJpeg, RefusesPicturesAboveThePixelLimit) {
@@ -96,7 +97,8 @@ TEST(ProbeJpeg, SaysWhatIsWrong) {
   EXPECT_NE(std::string(error_of({0xFF, 0xD8}).what()).find("frame header"), std::string::npos);
   const Bytes whole = read_jpeg("420_q75");
   const size_t frame = find_marker(whole, 0xC0);
-  for (size_t length = 0; length < frame + 19; ++length) error_of(Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)));
+  for (size_t length = 0; length < frame + 19; ++length)
+    error_of(Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)));
   for (size_t length = frame + 19; length < whole.size(); ++length)
     EXPECT_EQ(probe_jpeg(std::span(whole).first(length)).width, 101) << length;
 }

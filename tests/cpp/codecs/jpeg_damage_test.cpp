@@ -1,5 +1,6 @@
 // JpegDecoder on damaged files: a picture or Error(corrupt_data), never a crash, never a byte read or written outside.
-// Run under the address and undefined-behaviour sanitizers; inputs lie in buffers of exactly their size so that those see overreads.
+// Run under the address and undefined-behaviour sanitizers; inputs lie in buffers of exactly their size so that those see
+// overreads.
 #include <memory>
 #include <random>
 
@@ -26,7 +27,8 @@ Outcome try_decode(JpegDecoder& decoder, const Bytes& bytes, Picture& picture) {
   try {
     const JpegHeader header = probe_jpeg(input);
     if (int64_t{header.width} * header.height > kMostTestPixels) return Outcome::too_large;
-    picture = {header.width, header.height, Bytes(static_cast<size_t>(header.width) * static_cast<size_t>(header.height) * kPixelBytes)};
+    picture = {header.width, header.height,
+               Bytes(static_cast<size_t>(header.width) * static_cast<size_t>(header.height) * kPixelBytes)};
     decoder.decode(input, header, {0, 0, header.width, header.height}, picture.view());
     return Outcome::picture;
   } catch (const Error& error) {
@@ -43,7 +45,8 @@ TEST(DamagedJpeg, TruncationIsAnError) {
     for (size_t part = 0; part <= 20; ++part) {
       const size_t length = part == 20 ? whole.size() - 2 : whole.size() * part / 20;
       Picture picture;
-      EXPECT_EQ(try_decode(decoder, Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)), picture), Outcome::refused)
+      EXPECT_EQ(try_decode(decoder, Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)), picture),
+                Outcome::refused)
           << name << " cut to " << length << " of " << whole.size() << " bytes";
     }
   }

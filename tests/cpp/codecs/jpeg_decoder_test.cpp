@@ -17,7 +17,8 @@ using test::Bytes;
 using test::Picture;
 
 Picture decode(JpegDecoder& decoder, const Bytes& bytes, Rect region) {
-  Picture part{region.width, region.height, Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * kPixelBytes)};
+  Picture part{region.width, region.height,
+               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * kPixelBytes)};
   decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
   return part;
 }
@@ -37,9 +38,9 @@ Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
 
 // What our own decoder does not take: other coding processes, samplings and colour spaces, and the narrowest pictures with halved
 // chroma columns, where libjpeg does not interpolate.
-const std::set<std::string> kForLibjpeg = {"410_q85",  "411_q85", "440_q85",         "arithmetic_420",  "cmyk",    "420_1x1",
-                                           "420_1x40", "420_2x2", "420_4x4",         "progressive_420", "422_3x9", "progressive_444",
-                                           "rgb",      "ycck_420"};
+const std::set<std::string> kForLibjpeg = {"410_q85", "411_q85",         "440_q85", "arithmetic_420", "cmyk",
+                                           "420_1x1", "420_1x40",        "420_2x2", "420_4x4",        "progressive_420",
+                                           "422_3x9", "progressive_444", "rgb",     "ycck_420"};
 
 class JpegFile : public testing::TestWithParam<std::string> {};
 
@@ -87,7 +88,8 @@ TEST(JpegDecoder, WritesInsideItsRegionOnly) {
     for (int i = 0; i < 50; ++i) {
       std::fill(pixels.begin(), pixels.end(), uint8_t{0xAB});
       const Rect place = random_region(kWide, kHigh, random);
-      ImageView out{pixels.data() + (place.top * kWide + place.left) * kPixelBytes, place.width, place.height, kWide * kPixelBytes};
+      ImageView out{pixels.data() + (place.top * kWide + place.left) * kPixelBytes, place.width, place.height,
+                    kWide * kPixelBytes};
       decoder.decode(bytes, header, {3, 5, place.width, place.height}, out);
       for (int32_t y = 0; y < kHigh; ++y)
         for (int32_t x = 0; x < kWide; ++x) {
@@ -104,8 +106,8 @@ TEST(JpegDecoder, RefusesRegionsOutsideThePicture) {
   const JpegHeader header = probe_jpeg(bytes);
   Bytes pixels(200 * 200 * kPixelBytes);
   JpegDecoder decoder;
-  for (const Rect region : {Rect{0, 0, 102, 67}, Rect{0, 0, 101, 68}, Rect{-1, 0, 5, 5}, Rect{0, -1, 5, 5}, Rect{100, 66, 2, 1}, Rect{0, 0, 0, 5},
-                            Rect{1, 1, 0x7FFFFFFF, 1}}) {
+  for (const Rect region : {Rect{0, 0, 102, 67}, Rect{0, 0, 101, 68}, Rect{-1, 0, 5, 5}, Rect{0, -1, 5, 5}, Rect{100, 66, 2, 1},
+                            Rect{0, 0, 0, 5}, Rect{1, 1, 0x7FFFFFFF, 1}}) {
     try {
       decoder.decode(bytes, header, region, ImageView{pixels.data(), region.width, region.height, 800});
       ADD_FAILURE() << region.left << " " << region.top << " " << region.width << " " << region.height;

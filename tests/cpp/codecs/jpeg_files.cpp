@@ -85,8 +85,8 @@ std::string difference(const Picture& whole, Rect region, const Picture& part) {
         const int b = part.rgbx[static_cast<size_t>((y * part.width + x) * kPixelBytes + c)];
         if (a != b)
           return "channel " + std::to_string(c) + " at (" + std::to_string(x) + ", " + std::to_string(y) + ") of the region " +
-                 std::to_string(region.width) + " x " + std::to_string(region.height) + " at (" + std::to_string(region.left) + ", " +
-                 std::to_string(region.top) + "): " + std::to_string(b) + " instead of " + std::to_string(a);
+                 std::to_string(region.width) + " x " + std::to_string(region.height) + " at (" + std::to_string(region.left) +
+                 ", " + std::to_string(region.top) + "): " + std::to_string(b) + " instead of " + std::to_string(a);
       }
   return {};
 }

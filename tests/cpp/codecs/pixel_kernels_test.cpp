@@ -27,8 +27,8 @@ void scalar_pass(const In* in, Out* out, int step, int shift) {
   const int64_t z5 = (at(7) + at(3) + at(5) + at(1)) * fix(1.175875602);
   const int64_t z1 = -(at(7) + at(1)) * fix(0.899976223), z2 = -(at(5) + at(3)) * fix(2.562915447);
   const int64_t z3 = z5 - (at(7) + at(3)) * fix(1.961570560), z4 = z5 - (at(5) + at(1)) * fix(0.390180644);
-  const int64_t odd[4] = {at(1) * fix(1.501321110) + z1 + z4, at(3) * fix(3.072711026) + z2 + z3, at(5) * fix(2.053119869) + z2 + z4,
-                          at(7) * fix(0.298631336) + z1 + z3};
+  const int64_t odd[4] = {at(1) * fix(1.501321110) + z1 + z4, at(3) * fix(3.072711026) + z2 + z3,
+                          at(5) * fix(2.053119869) + z2 + z4, at(7) * fix(0.298631336) + z1 + z3};
   const int64_t half = int64_t{1} << (shift - 1);
   for (int i = 0; i < 4; ++i) {
     out[i * step] = static_cast<Out>((even[i] + odd[i] + half) >> shift);
@@ -68,7 +68,8 @@ TEST(IdctGroup, EqualsTheScalarVersion) {
         for (double& sample : samples)
           sample = kind == 0 ? 100 : kind == 1 ? 120 + random() % 16 : kind == 2 ? random() % 256 : random() % 2 * 255;
         for (size_t i = 0; i < 64; ++i)
-          group[i / 8 * kGroupRow + block * 8 + i % 8] = static_cast<int16_t>(std::lround(forward_dct(samples, i / 8, i % 8) / quant[i]));
+          group[i / 8 * kGroupRow + block * 8 + i % 8] =
+              static_cast<int16_t>(std::lround(forward_dct(samples, i / 8, i % 8) / quant[i]));
       }
       uint8_t out[8][48];
       ASSERT_TRUE(idct(group, quant, out[0], 48));
@@ -77,7 +78,8 @@ TEST(IdctGroup, EqualsTheScalarVersion) {
         for (size_t i = 0; i < 64; ++i) coefficients[i] = group[i / 8 * kGroupRow + block * 8 + i % 8] * quant[i];
         uint8_t expected[64];
         scalar_idct(coefficients, expected);
-        for (size_t i = 0; i < 64; ++i) ASSERT_EQ(int{out[i / 8][block * 8 + i % 8]}, int{expected[i]}) << round << " " << block << " " << i;
+        for (size_t i = 0; i < 64; ++i)
+          ASSERT_EQ(int{out[i / 8][block * 8 + i % 8]}, int{expected[i]}) << round << " " << block << " " << i;
       }
     }
   });
@@ -118,7 +120,8 @@ TEST(UpsampleColor, EveryColourIsRight) {
     std::vector<uint8_t> luma(256 + kSlack), cb(256 + kSlack), cr(256 + kSlack), out(256 * 4);
     for (int v = 0; v < 256; ++v) {
       for (int y = 0; y < 256; y += 5) {
-        for (size_t u = 0; u < 256; ++u) luma[u] = static_cast<uint8_t>(y), cb[u] = static_cast<uint8_t>(u), cr[u] = static_cast<uint8_t>(v);
+        for (size_t u = 0; u < 256; ++u)
+          luma[u] = static_cast<uint8_t>(y), cb[u] = static_cast<uint8_t>(u), cr[u] = static_cast<uint8_t>(v);
         kernels.full(luma.data(), cb.data(), cr.data(), 256, out.data());
         for (int u = 0; u < 256; ++u) {
           const Rgb expected = scalar_colour(y, u, v);
@@ -161,7 +164,8 @@ TEST(UpsampleColor, TriangleFilterOfAnyLengthAndParity) {
           return both ? (3 * down(c) + down(beside) + (p % 2 ? 7 : 8)) >> 4 : (3 * down(c) + down(beside) + (p % 2 ? 2 : 1)) >> 2;
         };
         const Rgb expected = scalar_colour(luma[p], sample(0), sample(1));
-        ASSERT_TRUE(out[4 * i] == expected.r && out[4 * i + 1] == expected.g && out[4 * i + 2] == expected.b) << round << " " << i;
+        ASSERT_TRUE(out[4 * i] == expected.r && out[4 * i + 1] == expected.g && out[4 * i + 2] == expected.b)
+            << round << " " << i;
       }
       for (size_t i = 4 * count; i < out.size(); ++i) ASSERT_EQ(out[i], 0xAB);
     }
@@ -175,7 +179,8 @@ TEST(UpsampleColor, GreyIsGrey) {
       std::vector<uint8_t> luma(count + kSlack), out(count * 4 + 8, 0xAB);
       for (size_t i = 0; i < luma.size(); ++i) luma[i] = static_cast<uint8_t>(i * 7);
       kernels.grey(luma.data(), count, out.data());
-      for (size_t i = 0; i < count; ++i) ASSERT_TRUE(out[4 * i] == luma[i] && out[4 * i + 1] == luma[i] && out[4 * i + 2] == luma[i]);
+      for (size_t i = 0; i < count; ++i)
+        ASSERT_TRUE(out[4 * i] == luma[i] && out[4 * i + 1] == luma[i] && out[4 * i + 2] == luma[i]);
       for (size_t i = 4 * count; i < out.size(); ++i) ASSERT_EQ(out[i], 0xAB);
     }
   });

@@ -16,7 +16,7 @@ class Queue : public ::testing::Test {
  protected:
   void push(int64_t rows) {
     std::vector<RowKey> keys(static_cast<size_t>(rows), RowKey{next_id_ + 1, 0});
-    queue_->push(std::make_shared<BatchTask>(next_id_++, EpochSeed{}, std::move(keys), kShape, DType::u8));
+    queue_->push(std::make_shared<BatchTask>(next_id_++, nullptr, std::move(keys), kShape, DType::u8));
   }
   Claim claim() {
     Claim claim;

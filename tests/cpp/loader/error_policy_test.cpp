@@ -137,8 +137,8 @@ TEST_P(Policies, ReplaceWithNothingReadableSaysSoInsteadOfLooping) {
         next(*engine, batch);
         FAIL();
       } catch (const Error& error) {
-        EXPECT_EQ(error.what(), "none of the 50 samples can be read, so nothing can take the place of index " + std::to_string(first) +
-                                    ": " + FakeRows::path(first) + ": no header");
+        EXPECT_EQ(error.what(), "none of the 50 samples can be read, so nothing can take the place of index " +
+                                    std::to_string(first) + ": " + FakeRows::path(first) + ": no header");
         EXPECT_EQ(error.path(), FakeRows::path(first));
       }
     }
@@ -257,7 +257,8 @@ TEST_P(Policies, EqualTheModelOnRandomFailures) {
     const uint32_t percent = random() % 4 == 0 ? 90 : random() % 40;
     for (int64_t i = 0; i < rows->size; ++i) {
       const bool odd = !rows->shape_is_fixed && i % 7 == 0;
-      if (odd || random() % 100 < percent) (random() % 2 || odd ? rows->unreadable_at_finish : rows->unreadable_at_prepare).insert(i);
+      auto& unreadable = random() % 2 || odd ? rows->unreadable_at_finish : rows->unreadable_at_prepare;
+      if (odd || random() % 100 < percent) unreadable.insert(i);
     }
     const int64_t readable = 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(rows->size - 1)) / 7 * 7;
     rows->unreadable_at_prepare.erase(readable);

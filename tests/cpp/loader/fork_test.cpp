@@ -72,8 +72,9 @@ TEST_P(Fork, EveryCallInAChildIsRefusedWithASentence) {
   engine->submit({1});
   EXPECT_TRUE(in_child([&] {
     Batch batch;
-    return refuses([&] { engine->next(batch, 10); }) && refuses([&] { engine->submit({2}); }) && refuses([&] { engine->end_epoch(); }) &&
-           refuses([&] { engine->start_epoch(1, 1); }) && refuses([&] { engine->stats(); });
+    return refuses([&] { engine->next(batch, 10); }) && refuses([&] { engine->submit({2}); }) &&
+           refuses([&] { engine->end_epoch(); }) && refuses([&] { engine->start_epoch(1, 1); }) &&
+           refuses([&] { engine->stats(); });
   }));
   Batch batch;
   EXPECT_EQ(next(*engine, batch), Status::ready);

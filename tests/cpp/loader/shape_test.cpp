@@ -56,7 +56,8 @@ TEST_P(Shapes, DifferentRowsGiveTorchsSentenceWhateverThreadCameFirst) {
     engine->start_epoch(1, 0);
     engine->submit(range(0, 6));
     engine->submit(range(4, 8));
-    EXPECT_EQ(message_of(*engine), "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 3");
+    EXPECT_EQ(message_of(*engine),
+              "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 3");
     Batch batch;
     EXPECT_EQ(next(*engine, batch), Status::ready) << "the next batch can still be had";
     EXPECT_EQ(batch.id, 1);
@@ -73,7 +74,8 @@ TEST_P(Shapes, AnOddFirstRowIsComparedWithTheSecond) {
     engine->start_epoch(1, 0);
     engine->submit(range(0, 6));
     engine->end_epoch();
-    EXPECT_EQ(message_of(*engine), "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 1");
+    EXPECT_EQ(message_of(*engine),
+              "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 1");
   }
 }
 
@@ -112,7 +114,8 @@ TEST_P(Shapes, TheShapeOfASampleThatWasLeftOutDoesNotCount) {
 }
 
 TEST_P(Shapes, ARowTooLargeForMemoryEndsItsBatchAndIsNotReplaced) {
-  const auto rows = ragged([](const SampleKey& key) { return key.index == 1 ? OutputShape{1 << 12, 1 << 20, 1 << 20} : OutputShape{3, 4, 5}; });
+  const OutputShape usual{3, 4, 5}, huge{1 << 12, 1 << 20, 1 << 20};
+  const auto rows = ragged([=](const SampleKey& key) { return key.index == 1 ? huge : usual; });
   const auto engine = loader(rows, options(ErrorPolicy::replace));
   engine->start_epoch(1, 0);
   engine->submit({1, 1});

@@ -63,7 +63,8 @@ TEST(Stress, RandomLoadersRandomEnds) {
     rows->shape_is_fixed = random() % 2;
     const auto seed = random();
     rows->finish = [seed](const SampleKey& key) {
-      if ((static_cast<uint64_t>(key.index) * 2654435761u ^ seed) % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      const bool slow = (static_cast<uint64_t>(key.index) * 2654435761u ^ seed) % 16 == 0;
+      if (slow) std::this_thread::sleep_for(std::chrono::microseconds(200));
     };
     const auto policy = static_cast<ErrorPolicy>(random() % 3);
     if (policy != ErrorPolicy::raise)

@@ -60,7 +60,8 @@ struct Parsed {
       using Kind = OpParams::Kind;
       if (name == "exif") {
         chain.push_back(ExifTranspose{});
-        params.ops.push_back({.kind = Kind::orientation, .op = op, .box = {}, .applied = false, .orientation = golden.orientation});
+        params.ops.push_back(
+            {.kind = Kind::orientation, .op = op, .box = {}, .applied = false, .orientation = golden.orientation});
       } else if (name == "hflip") {
         chain.push_back(HorizontalFlip{});
         params.ops.push_back({.kind = Kind::flip_horizontal, .op = op, .box = {}, .applied = true});

@@ -72,7 +72,8 @@ TEST(ImagePipeline, WritesOnlyItsRowWhateverItsAlignment) {
 
 TEST(ImagePipeline, ScratchServesAnyPipelineInAnyOrder) {
   const auto small = ImagePipeline::create({RandomResizedCrop{.height = 9, .width = 11}, ToTensor{}});
-  const auto padded = ImagePipeline::create({RandomCrop{.height = 40, .width = 40, .padding = {9, 9, 9, 9}, .fill = {1, 2, 3}}, ToTensor{}});
+  const auto padded =
+      ImagePipeline::create({RandomCrop{.height = 40, .width = 40, .padding = {9, 9, 9, 9}, .fill = {1, 2, 3}}, ToTensor{}});
   const Picture picture(50, 45);
   const auto shared = ImagePipeline::make_scratch();
   for (int64_t i = 0; i < 20; ++i)

@@ -39,7 +39,8 @@ std::vector<int32_t> dense(const Taps& taps, int32_t output) {
 TEST(Taps, HalvingWithTheTriangle) {
   // Centre 2 of 8 at stretch 2: distances 0.75, 0.25, 0.25, 0.75 -> 1/8, 3/8, 3/8, 1/8.
   const int32_t eighth = (1 << kWeightBits) / 8;
-  EXPECT_EQ(dense(taps_of(Interpolation::bilinear, 8, 4), 1), (std::vector<int32_t>{0, eighth, 3 * eighth, 3 * eighth, eighth, 0, 0, 0}));
+  EXPECT_EQ(dense(taps_of(Interpolation::bilinear, 8, 4), 1),
+            (std::vector<int32_t>{0, eighth, 3 * eighth, 3 * eighth, eighth, 0, 0, 0}));
   // At the border the rest is scaled up to one: 3/7, 3/7, 1/7.
   EXPECT_EQ(dense(taps_of(Interpolation::bilinear, 8, 4), 0), (std::vector<int32_t>{1797559, 1797559, 599186, 0, 0, 0, 0, 0}));
 }
@@ -74,7 +75,8 @@ TEST(Taps, MirroredReadsTheInputBackwards) {
 TEST(Taps, AWindowSeesTheSameWeights) {
   const Taps all = taps_of(Interpolation::bilinear, 50, 20);
   const std::vector<int32_t> indices{9, 7, -1, 8};
-  const int32_t begin = support_of(Interpolation::bilinear, 50, 20, 7).start, end = support_of(Interpolation::bilinear, 50, 20, 9).end();
+  const int32_t begin = support_of(Interpolation::bilinear, 50, 20, 7).start;
+  const int32_t end = support_of(Interpolation::bilinear, 50, 20, 9).end();
   Taps some;
   make_taps({Interpolation::bilinear, 50, 20, indices, begin, end - begin, false}, some);
   for (int32_t i = 0; i < 4; ++i) {

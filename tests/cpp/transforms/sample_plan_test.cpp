@@ -42,7 +42,8 @@ TEST(SamplePlan, FlipsCostNoStage) {
   SampleParams params;
   params.ops.push_back({.kind = Kind::flip_horizontal, .op = 0, .box = {}, .applied = true});
   params.ops.push_back({.kind = Kind::flip_vertical, .op = 2, .box = {}, .applied = true});
-  const SamplePlan plan = plan_of({HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{}, ToTensor{}}, {50, 40}, params);
+  const std::vector<TransformSpec> chain{HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{}, ToTensor{}};
+  const SamplePlan plan = plan_of(chain, {50, 40}, params);
   EXPECT_EQ(plan.stage_count, 1u);
   EXPECT_EQ(plan.region, (Rect{0, 0, 50, 40}));
 }
@@ -59,7 +60,9 @@ TEST(SamplePlan, OnlyWhatTapsCannotExpressIsCopied) {
 }
 
 TEST(SamplePlan, TwoResizesMakeOnlyTheWindowInBetween) {
-  const SamplePlan plan = plan_of({Resize{.height = 100, .width = 100}, CenterCrop{50, 50}, Resize{.height = 25, .width = 25}, ToTensor{}}, {400, 400});
+  const std::vector<TransformSpec> chain{Resize{.height = 100, .width = 100}, CenterCrop{50, 50},
+                                         Resize{.height = 25, .width = 25}, ToTensor{}};
+  const SamplePlan plan = plan_of(chain, {400, 400});
   ASSERT_EQ(plan.stage_count, 2u);
   EXPECT_EQ(plan.stage(0).x.taps.count, 50);
   EXPECT_EQ(plan.stage(1).in_width, 50);
@@ -68,7 +71,8 @@ TEST(SamplePlan, TwoResizesMakeOnlyTheWindowInBetween) {
 
 TEST(SamplePlan, RegionIsNeverEmpty) {
   const SampleParams all_padding{{{.kind = Kind::crop, .op = 0, .box = {0, 0, 8, 8}}}};
-  const SamplePlan plan = plan_of({RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}}, ToTensor{}}, {10, 10}, all_padding);
+  const std::vector<TransformSpec> chain{RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}}, ToTensor{}};
+  const SamplePlan plan = plan_of(chain, {10, 10}, all_padding);
   EXPECT_EQ(plan.region, (Rect{0, 0, 1, 1}));
   EXPECT_TRUE(plan.stage(0).has_fill);
 }

@@ -104,13 +104,15 @@ TEST(DrawParams, SaysWhatTorchvisionSaysOfTooSmallPictures) {
     draw_params(chain, {20, 25}, 1, key(0));
     FAIL() << "a crop larger than the picture was drawn";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("Required crop size (30, 40) is larger than input image size (25, 20)"), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find("pad_if_needed"), std::string::npos);
+    const std::string message = e.what();
+    EXPECT_NE(message.find("Required crop size (30, 40) is larger than input image size (25, 20)"), std::string::npos) << message;
+    EXPECT_NE(message.find("pad_if_needed"), std::string::npos);
   }
 }
 
 TEST(DrawParams, KnowsTheSizeAtEachStep) {
-  const Chain chain = check_chain({ExifTranspose{}, Resize{.height = 20, .width = 10}, RandomCrop{.height = 20, .width = 10}, ToTensor{}});
+  const Chain chain =
+      check_chain({ExifTranspose{}, Resize{.height = 20, .width = 10}, RandomCrop{.height = 20, .width = 10}, ToTensor{}});
   const SampleParams params = draw_params(chain, {300, 200}, 6, key(0));
   ASSERT_EQ(params.ops.size(), 2u);
   EXPECT_EQ(params.ops[0].orientation, 6);

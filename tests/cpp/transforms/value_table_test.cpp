@@ -14,7 +14,8 @@ const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 // The expected bits were printed by torch 2.13.
 TEST(ValueTable, DividesAndMultipliesAsTorchDoes) {
-  const ValueTable divided = make_value_table({OutputType::f32, false}, {}), multiplied = make_value_table({OutputType::f32, true}, {});
+  const ValueTable divided = make_value_table({OutputType::f32, false}, {});
+  const ValueTable multiplied = make_value_table({OutputType::f32, true}, {});
   EXPECT_EQ(divided.value<float>(0, 255), 1.0f);
   EXPECT_EQ(divided.value<float>(1, 10), 10.0f / 255.0f);
   int different = 0;
