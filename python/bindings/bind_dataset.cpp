@@ -68,7 +68,8 @@ struct Dataset {
 
   SampleKey key(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) const {
     const auto n = static_cast<int64_t>(native->paths->size());
-    if (index < -n || index >= n) throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) + " samples");
+    if (index < -n || index >= n)
+      throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) + " samples");
     return make_key(seed, epoch, index < 0 ? index + n : index, occurrence);
   }
 
@@ -108,9 +109,11 @@ std::shared_ptr<const ImageDataset> native_dataset(const py::handle& dataset) { 
 void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
-      .def(py::init([](const std::shared_ptr<PathTable>& paths, const Labels& labels, const Pipeline& pipeline, const py::object& fallback) {
+      .def(py::init([](const std::shared_ptr<PathTable>& paths, const Labels& labels, const Pipeline& pipeline,
+                       const py::object& fallback) {
              if (static_cast<size_t>(labels.size()) != paths->size())
-               throw py::value_error("there are " + std::to_string(paths->size()) + " paths but " + std::to_string(labels.size()) + " labels");
+               throw py::value_error("there are " + std::to_string(paths->size()) + " paths but " + std::to_string(labels.size()) +
+                                     " labels");
              auto native = std::make_shared<ImageDataset>();
              native->paths = paths;
              native->labels.assign(labels.data(), labels.data() + labels.size());

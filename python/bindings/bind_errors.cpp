@@ -50,13 +50,14 @@ void raise(const Error& error) {
 
 void bind_errors(py::module_& m) {
   corrupt_data_error = new_exception(m, "CorruptDataError", PyExc_OSError,
-                                     "A file's bytes are damaged or not what they should be. An OSError, as Pillow's errors are.\n\n"
+                                     "A file's bytes are damaged or not what they should be. An OSError, as Pillow's are.\n\n"
                                      "`path`: the file; `offset`: byte offset of the damage, -1 when unknown.");
   // Defaults on the class: an exception that torch rebuilt from its text in another process has them too.
   m.attr("CorruptDataError").attr("path") = "";
   m.attr("CorruptDataError").attr("offset") = -1;
   unavailable_error = new_exception(m, "UnavailableError", PyExc_RuntimeError,
-                                    "Something millrace can do, but not here or not in this combination; the message says what to change.");
+                                    "Something millrace can do, but not here or not in this combination; the message says what "
+                                    "to change.");
   py::register_local_exception_translator([](std::exception_ptr p) {
     try {
       if (p) std::rethrow_exception(p);

@@ -126,8 +126,8 @@ std::vector<int64_t> make_indices(const py::object& indices) {
 
 void bind_loader(py::module_& m) {
   py::class_<Loader>(m, "Loader")
-      .def(py::init<py::object, int, int, const std::string&, bool>(), py::arg("dataset"), py::arg("threads"), py::arg("slots") = 3,
-           py::arg("on_error") = "raise", py::arg("drop_last") = false)
+      .def(py::init<py::object, int, int, const std::string&, bool>(), py::arg("dataset"), py::arg("threads"),
+           py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false)
       .def("start_epoch", &Loader::start_epoch, py::arg("seed"), py::arg("epoch"))
       .def("submit", &Loader::submit, py::arg("indices"))
       .def("end_epoch", [](Loader& l) { l.native->end_epoch(); })

@@ -10,7 +10,8 @@ namespace {
 
 template <class T>
 T field(const py::dict& op, const char* name) {
-  if (!op.contains(name)) throw py::value_error("transform " + py::repr(op).cast<std::string>() + " lacks the field '" + name + "'");
+  if (!op.contains(name))
+    throw py::value_error("transform " + py::repr(op).cast<std::string>() + " lacks the field '" + name + "'");
   return op[name].cast<T>();
 }
 
@@ -23,8 +24,9 @@ Enum choice(const py::dict& op, const char* name, const std::pair<const char*, E
 }
 
 Interpolation interpolation(const py::dict& op) {
-  return choice<Interpolation>(op, "interpolation",
-                               {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
+  return choice<Interpolation>(
+      op, "interpolation",
+      {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
 }
 
 TransformSpec make_spec(const py::dict& op) {
@@ -32,8 +34,8 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "random_resized_crop") {
     const auto [scale_min, scale_max] = field<std::pair<double, double>>(op, "scale");
     const auto [ratio_min, ratio_max] = field<std::pair<double, double>>(op, "ratio");
-    return RandomResizedCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width"), scale_min, scale_max, ratio_min, ratio_max,
-                             interpolation(op)};
+    return RandomResizedCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width"), scale_min, scale_max, ratio_min,
+                             ratio_max, interpolation(op)};
   }
   if (name == "resize")
     return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"), interpolation(op)};
@@ -156,7 +158,8 @@ void bind_pipeline(py::module_& m) {
                                return py::make_tuple(shape->channels, shape->height, shape->width);
                              })
       .def("draw",
-           [](const Pipeline& p, int32_t width, int32_t height, const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
+           [](const Pipeline& p, int32_t width, int32_t height, const py::int_& seed, uint64_t epoch, int64_t index,
+              uint32_t occurrence) {
              return to_dicts(p.native->draw(width, height, 1, make_key(seed, epoch, index, occurrence)));
            },
            py::arg("width"), py::arg("height"), py::arg("seed"), py::arg("epoch"), py::arg("index"), py::arg("occurrence") = 0)

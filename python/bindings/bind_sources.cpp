@@ -37,7 +37,8 @@ void bind_sources(py::module_& m) {
       .def("__getitem__",
            [](const PathTable& table, int64_t i) {
              const auto n = static_cast<int64_t>(table.size());
-             if (i < -n || i >= n) throw py::index_error("path index " + std::to_string(i) + " is out of range for " + std::to_string(n));
+             if (i < -n || i >= n)
+               throw py::index_error("path index " + std::to_string(i) + " is out of range for " + std::to_string(n));
              return to_path(table.path(static_cast<size_t>(i < 0 ? i + n : i)));
            })
       .def_property_readonly("memory_bytes", &PathTable::memory_bytes)
@@ -52,7 +53,8 @@ void bind_sources(py::module_& m) {
             table->set_prefix(from_path(state[0]));
             return table;
           }));
-  m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"), py::arg("threads") = 0);
+  m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"),
+        py::arg("threads") = 0);
 }
 
 }  // namespace millrace::python

@@ -127,13 +127,12 @@ void BaselineDecoder::emit_halved(int32_t y, int32_t mcu_row, uint8_t* to) {
     // Needed at the picture's edges, harmless elsewhere.
     sums[-1] = sums[0];
     sums[count] = sums[count - 1];
-    return sums - chroma_x_.begin;  // by chroma column of the picture
+    return sums + ((region_.left >> 1) - chroma_x_.begin);
   };
   const uint16_t* cb = blend(planes_[1], cb_sums_);
   const uint16_t* cr = blend(planes_[2], cr_sums_);
-  const int32_t column = region_.left >> 1;
-  color_.halved(planes_[0].row(y - mcu_row * 8 * stream_.luma_v) + 2 * (column - first_column), cb + column, cr + column,
-                halved_rows ? 8 : 4, halved_rows ? 7 : 8, static_cast<size_t>(region_.left & 1),
+  const uint8_t* luma = planes_[0].row(y - first_row * stream_.luma_v) + 2 * ((region_.left >> 1) - first_column);
+  color_.halved(luma, cb, cr, halved_rows ? 8 : 4, halved_rows ? 7 : 8, static_cast<size_t>(region_.left & 1),
                 static_cast<size_t>(region_.width), to);
 }
 

@@ -62,7 +62,8 @@ AcTable::Pair pair_of(const FirstSymbols& symbols, uint32_t prefix) {
   const bool both = (first.length + second.bits_to_read <= kLookupBits) & (first.step != AcTable::kEndOfBlock);
   const uint32_t taken = first.length + (both ? second.length : 0u);
   const AcTable::Pair step = first.step, next_step = both ? second.step : 0u;
-  const AcTable::Pair value = static_cast<uint16_t>(first.value), last_value = static_cast<uint16_t>(both ? second.value : first.value);
+  const AcTable::Pair value = static_cast<uint16_t>(first.value);
+  const AcTable::Pair last_value = static_cast<uint16_t>(both ? second.value : first.value);
   const AcTable::Pair shift = 63 + kLookupBits - std::max<uint32_t>(taken, kLookupBits);
   return taken | step << 8 | next_step << 16 | shift << 24 | value << 32 | last_value << 48;
 }

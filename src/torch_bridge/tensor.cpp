@@ -41,8 +41,8 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
                                                  std::to_string(needed) + " bytes");
   auto held = std::make_unique<Lease>(std::move(lease));
   // The deleter owns the lease; it runs without the GIL, on any thread.
-  at::Tensor tensor = at::from_blob(
-      held->data(), sizes, [lease_ptr = held.get()](void*) { delete lease_ptr; }, at::TensorOptions().dtype(scalar_type(type)));
+  at::Tensor tensor = at::from_blob(held->data(), sizes, [lease_ptr = held.get()](void*) { delete lease_ptr; },
+                                    at::TensorOptions().dtype(scalar_type(type)));
   held.release();
   return THPVariable_Wrap(tensor);
 }

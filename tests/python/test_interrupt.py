@@ -11,8 +11,10 @@ SCRIPT = """
 import os, sys, threading
 import millrace
 from millrace import transforms
-data = millrace.datasets.ImageFolder(sys.argv[1], transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()]))
-loader = millrace.DataLoader(data, batch_size=32, sampler=[i % len(data) for i in range(10**6)], num_workers=int(sys.argv[2]), native="require")
+transform = transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()])
+data = millrace.datasets.ImageFolder(sys.argv[1], transform)
+many = [i % len(data) for i in range(10**6)]
+loader = millrace.DataLoader(data, batch_size=32, sampler=many, num_workers=int(sys.argv[2]), native="require")
 {body}
 """
 

@@ -172,7 +172,8 @@ def test_tensors_from_pil_equal_torchvision(v2, mode):
 
 
 @pytest.mark.parametrize("array", [np.array(IMAGE), np.array(IMAGE)[..., 0], np.array(IMAGE)[..., :1],
-                                   np.array(IMAGE, np.float32), np.asarray(IMAGE)[:, ::-1]], ids=["hwc", "hw", "hw1", "float", "negative_stride"])
+                                   np.array(IMAGE, np.float32), np.asarray(IMAGE)[:, ::-1]],
+                         ids=["hwc", "hw", "hw1", "float", "negative_stride"])
 def test_tensors_from_arrays_equal_torchvision(v2, array):
     for name in ("ToTensor", "ToImage"):
         assert same(getattr(ours, name)()(array), getattr(v2, name)()(array.copy()))
