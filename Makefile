@@ -21,7 +21,7 @@ CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed '
 NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: help
-help: ## this list
+help:
 	@echo "make demo        train on a folder of photos and compare with torch's DataLoader (IMAGES=folder for yours)"
 	@echo "make test        build and run all tests (DEVELOPER=ON: compiler warnings are errors; ARGS='-k name': some of pytest's)"
 	@echo "make sanitize    the C++ tests under the thread sanitizer, then under address + undefined"
