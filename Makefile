@@ -17,7 +17,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 JOBS := $(shell nproc)
 # Only failures and the sum.
-CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed '
+CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed |[*]Skipped'
 NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: help

@@ -1,8 +1,14 @@
 """Fixtures of several test files. Functions they share are in pictures.py and loader_data.py, which can be imported by name."""
 
+import signal
+
 import pytest
 from loader_data import torchvision_or_skip
 from pictures import make_jpeg_folder
+
+# A shell that starts its jobs in the background tells them to ignore Ctrl-C, and Python then never raises KeyboardInterrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

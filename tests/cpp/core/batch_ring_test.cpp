@@ -135,7 +135,8 @@ TEST_F(Ring, MovingALeaseMovesTheRight) {
   Lease b = std::move(a);
   EXPECT_FALSE(a);
   EXPECT_TRUE(b);
-  b = std::move(b);
+  Lease& same = b;
+  b = std::move(same);
   EXPECT_TRUE(b);
   EXPECT_FALSE(ring.try_acquire(1));
   b = Lease();
