@@ -35,6 +35,7 @@ class PythonFallback final : public FallbackDecoder {
       for (int32_t y = 0; y < view.height; ++y)
         for (int32_t x = 0; x < view.width; ++x, from += 3) std::memcpy(view.row(y) + x * kPixelBytes, from, 3);
     } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt speaks of the user, not of the file
       // Keep words, not Python objects: the error crosses to the consumer's thread and may outlive this interpreter state.
       const std::string text = py::str(error.value());
       throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text, path);
