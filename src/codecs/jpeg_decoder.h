@@ -4,7 +4,8 @@
 // Cost: entropy-decodes the stream down to the region's last row and transforms only the blocks that the region needs.
 // Baseline grey, 4:4:4, 4:2:2 and 4:2:0 go through our own decoder (baseline_decoder.h); everything else (progressive,
 // arithmetic, CMYK/YCCK, RGB, rare samplings) and every stream it finds irregular goes through libjpeg-turbo, whose verdict on
-// damage is thus the only one. Damage behind the region's last row may pass unseen.
+// damage is thus the only one. A file that lost its end is an error for every region; other damage behind the region's last row
+// may pass unseen.
 // Threads: one decoder per thread; it keeps its tables and rows between images. Throws Error(corrupt_data).
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/upsample_color.cpp"
-#include "codecs/simd_targets.h"
+#include "base/simd_targets.h"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -32,6 +33,11 @@ void ThreadGroup::start(const std::string& name, std::function<void()> body) {
 void ThreadGroup::join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+}
+
+bool ThreadGroup::holds_current() const {
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); });
 }
 
 }  // namespace millrace

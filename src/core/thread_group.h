@@ -22,7 +22,10 @@ class ThreadGroup {
   // Adds a thread that runs `body`, shown as `name` by ps and top (15 characters). Throws Error(system) when the system has no
   // thread left.
   void start(const std::string& name, std::function<void()> body);
+  // Not from one of its own threads: see holds_current().
   void join();
+  // Whether the caller is one of these threads.
+  bool holds_current() const;
   size_t size() const { return threads_.size(); }
 
  private:

@@ -35,6 +35,7 @@ Engine::~Engine() { close(); }
 
 void Engine::close() {
   queue_->close();
+  if (on_own_thread()) return;  // the destructor, on another thread, does the rest
   threads_.join();
   filler_.reset();
   current_.reset();

@@ -38,6 +38,9 @@ class Engine {
   DataLoader::Status next(Batch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
+  // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
+  // and the destructor must run on another thread.
+  bool on_own_thread() const { return threads_.holds_current(); }
 
  private:
   void run(RowWorker& worker);

@@ -1,6 +1,7 @@
 // make_loader: an Engine behind a guard against use in a forked child.
 
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/fork_guard.h"
@@ -28,6 +29,7 @@ class ForkGuardedLoader final : public DataLoader {
       : engine_(std::make_unique<Engine>(std::move(source), options)) {}
   ~ForkGuardedLoader() override {
     if (in_child()) static_cast<void>(engine_.release());
+    else if (engine_->on_own_thread()) std::thread([engine = std::move(engine_)] {}).detach();
   }
 
   void start_epoch(uint64_t seed, uint64_t epoch) override { engine().start_epoch(seed, epoch); }

@@ -1,7 +1,7 @@
 // RandomPermutation: the numbers 0 .. n-1 in the order of torch.randperm(n, generator=torch.Generator().manual_seed(seed)).
 //
 // Drawn as they are taken: torch's Fisher-Yates walks forwards, so element i is final after step i. From 2^32 / 20 elements on
-// torch uses another algorithm (inside-out, 64-bit draws) in which no element is final before the end; then all are drawn first.
+// torch uses another algorithm (inside-out, 64-bit draws) in which none is final before the end; then all are drawn at once.
 // Memory: 8 bytes per element. Its state is (n, seed, position); seek() forwards draws up to there, backwards it is free.
 // One thread at a time.
 #pragma once

@@ -1,6 +1,7 @@
 // The kernels of kernels.h written plainly: what the vector versions must equal, bit for bit, and what runs where there are none.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/geometry.h"
 #include "transforms/kernels.h"
@@ -39,9 +40,11 @@ void set_weight(TapPair* pairs, int32_t tap, double weight) {
 template <class T>
 void store_row_as(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   for (int c = 0; c < 3; ++c) {
-    const T* values = reinterpret_cast<const T*>(table.channels[c].data());
-    T* plane = static_cast<T*>(planes[c]);
-    for (int32_t x = 0; x < width; ++x) plane[x] = values[row[x * kPixelBytes + c]];
+    auto* plane = static_cast<uint8_t*>(planes[c]);  // bytes: a caller's tensor need not be aligned
+    for (int32_t x = 0; x < width; ++x) {
+      const T value = table.value<T>(c, row[x * kPixelBytes + c]);
+      std::memcpy(plane + x * sizeof(T), &value, sizeof(T));
+    }
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include <jpeglib.h>
 
-#include "codecs/simd_targets.h"
+#include "base/simd_targets.h"
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 

@@ -121,6 +121,30 @@ TEST(Stress, StatsMayBeReadAllTheTime) {
   EXPECT_EQ(engine->stats().errors.size(), 60u);
 }
 
+TEST(Stress, ALoaderMayEndOnItsOwnThread) {
+  const int threads = thread_count();
+  for (int i = 0; i < 50; ++i) {
+    auto rows = std::make_shared<FakeRows>();
+    std::unique_ptr<DataLoader> engine;
+    std::mutex mutex;
+    std::atomic<bool> ended{false};
+    rows->finish = [&](const SampleKey& key) {
+      if (key.index != 5) return;
+      const std::lock_guard lock(mutex);
+      if (i % 2) engine->close();
+      engine.reset();
+      ended = true;
+    };
+    {
+      const std::lock_guard lock(mutex);
+      engine = loader(rows, {2, 3, ErrorPolicy::raise, false});
+      engine->start_epoch(1, 0);
+      engine->submit(range(0, 10));
+    }
+    while (!ended || thread_count() > threads) std::this_thread::yield();
+  }
+}
+
 // The address sanitizer keeps freed memory for a while, and finds leaks in its own way.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int64_t kAllowedGrowth = int64_t{1} << 30;
