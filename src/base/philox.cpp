@@ -60,7 +60,7 @@ int64_t Philox::integer(int64_t low, int64_t high) {
     const uint64_t threshold = (0 - range) % range;
     while (static_cast<uint64_t>(product) < threshold) product = static_cast<u128>(draw()) * range;
   }
-  return low + static_cast<int64_t>(static_cast<uint64_t>(product >> 64));
+  return static_cast<int64_t>(static_cast<uint64_t>(low) + static_cast<uint64_t>(product >> 64));  // unsigned: it may wrap
 }
 
 }  // namespace millrace

@@ -87,26 +87,24 @@ class SlotCache {
   size_t held_bytes_ = 0;
 };
 
-// Never destroyed: leases may end after static destructors ran.
-SlotCache& cache() {
-  static SlotCache& instance = *[] {
-    auto* made = new SlotCache;
-    // Held over fork(), so that the child does not inherit it locked by a thread that it does not have.
-    pthread_atfork([] { cache().mutex().lock(); }, [] { cache().mutex().unlock(); }, [] { cache().mutex().unlock(); });
-    return made;
-  }();
-  return instance;
-}
+// Never destroyed: leases may end after static destructors ran. Made when the library is loaded, not at first use: a child forked
+// while a thread is at its first use would wait for that thread's initialisation for ever.
+SlotCache& cache = *new SlotCache;
+
+// The lock is held over fork(), so that the child does not inherit it locked by a thread that it does not have.
+[[maybe_unused]] const int registered = pthread_atfork([] { cache.mutex().lock(); }, [] { cache.mutex().unlock(); },
+                                                       [] { cache.mutex().unlock(); });
+
+const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 }  // namespace
 
 MemoryBlock::MemoryBlock(size_t bytes) {
-  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  if (bytes > SIZE_MAX - kHugePage - page) {
+  if (bytes > SIZE_MAX - kHugePage - page_bytes) {
     errno = ENOMEM;
     throw_no_memory(bytes);
   }
-  const size_t rounded = bytes == 0 ? page : (bytes + page - 1) / page * page;
+  const size_t rounded = bytes == 0 ? page_bytes : (bytes + page_bytes - 1) / page_bytes * page_bytes;
   data_ = rounded >= kHugeFrom ? map_on_huge_boundary(rounded) : map_pages(rounded);
   if (data_ == nullptr) throw_no_memory(bytes);
   size_bytes_ = rounded;
@@ -127,12 +125,12 @@ MemoryBlock::~MemoryBlock() {
 }
 
 MemoryBlock take_block(size_t bytes) {
-  MemoryBlock block = cache().take(bytes);
+  MemoryBlock block = cache.take(bytes);
   return block.data() != nullptr ? std::move(block) : MemoryBlock(bytes);
 }
 
-void cache_block(MemoryBlock block) { cache().put(std::move(block)); }
+void cache_block(MemoryBlock block) { cache.put(std::move(block)); }
 
-size_t empty_slot_cache() { return cache().clear(); }
+size_t empty_slot_cache() { return cache.clear(); }
 
 }  // namespace millrace

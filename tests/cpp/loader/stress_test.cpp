@@ -6,6 +6,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "core/batch_ring.h"
 #include "fake_rows.h"
@@ -122,18 +123,15 @@ TEST(Stress, StatsMayBeReadAllTheTime) {
 }
 
 TEST(Stress, ALoaderMayEndOnItsOwnThread) {
-  const int threads = thread_count();
+  std::mutex mutex;
+  std::unique_ptr<DataLoader> engine;  // guarded by the mutex
   for (int i = 0; i < 50; ++i) {
     auto rows = std::make_shared<FakeRows>();
-    std::unique_ptr<DataLoader> engine;
-    std::mutex mutex;
-    std::atomic<bool> ended{false};
-    rows->finish = [&](const SampleKey& key) {
+    rows->finish = [&, i](const SampleKey& key) {
       if (key.index != 5) return;
       const std::lock_guard lock(mutex);
       if (i % 2) engine->close();
       engine.reset();
-      ended = true;
     };
     {
       const std::lock_guard lock(mutex);
@@ -141,7 +139,10 @@ TEST(Stress, ALoaderMayEndOnItsOwnThread) {
       engine->start_epoch(1, 0);
       engine->submit(range(0, 10));
     }
-    while (!ended || thread_count() > threads) std::this_thread::yield();
+    const std::weak_ptr<FakeRows> watch = std::exchange(rows, nullptr);
+    while (!watch.expired()) std::this_thread::yield();
+    const std::lock_guard lock(mutex);
+    ASSERT_EQ(engine, nullptr);
   }
 }
 
