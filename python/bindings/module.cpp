@@ -13,4 +13,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_dataset(m);
   bind_loader(m);
   bind_machine(m);
+  bind_ring(m);
 }

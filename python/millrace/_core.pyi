@@ -104,3 +104,77 @@ def cpu_budget() -> dict[str, Any]:
 
 def empty_cache() -> int:
     """Frees slots kept for the next loader; returns their bytes."""
+
+def memory_budget() -> tuple[int, str]:
+    """(bytes, whose limit): what may still be taken before the machine or a memory cgroup is full."""
+
+def is_plain_tensor(value: object) -> bool:
+    """Whether it is torch.Tensor itself: dense, on the CPU, without gradients, of an ordinary element type."""
+
+class SharedRing:
+    """Memory of batches that worker processes fill and this process lends to tensors: slots in one anonymous shared file.
+
+    The process that made it takes slots, gives them to tasks, and lends or gives them back; others only write.
+    """
+
+    def __init__(self, slots: int, warm: int) -> None: ...
+    @staticmethod
+    def attach(fd: int, slots: int, stride: int) -> SharedRing:
+        """A worker's view; takes the descriptor over."""
+    @property
+    def fd(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def stride(self) -> int:
+        """Bytes a batch can have at most."""
+    @property
+    def free_slots(self) -> int: ...
+    @property
+    def lent_slots(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    def take(self) -> int:
+        """A free slot, or -1."""
+    def give_back(self, slot: int) -> None: ...
+    def reserved(self, slot: int) -> int:
+        """Bytes of the slot that have memory."""
+    def set_reserved(self, slot: int, bytes: int) -> None: ...
+    def put(self, slot: int, offset: int, data: Any, reserved: int) -> int:
+        """Copies a buffer into the slot; returns the bytes of the slot that have memory then. OSError when there is none."""
+    def get(self, slot: int, offset: int, bytes: int) -> bytes: ...
+    def pack(
+        self, slot: int, reserved: int, tensors: list[torch.Tensor], buffers: list[Any]
+    ) -> Optional[tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int]]:
+        """Copies all of them into the slot: (fields (offset, element type, sizes, strides), end, reserved); None if too long."""
+
+class BatchFields:
+    """Where a batch's tensors lie in its slot: (offset, torch's number of the element type, sizes[, strides]) each.
+
+    `by_rows`: sizes are those of one row, and the number of rows comes first.
+    """
+
+    def __init__(self, fields: list[tuple], by_rows: bool) -> None: ...
+    def tensors(self, ring: SharedRing, slot: int, rows: int, copy: bool) -> list[torch.Tensor]:
+        """Tensors over the slot, which is lent until the last one dies; with `copy` the slot stays the caller's."""
+
+class RowWriter:
+    """Writes samples into their batch, row by row, as default_collate would have put them together."""
+
+    def __init__(self, ring: SharedRing) -> None: ...
+    def begin(self, slot: int, reserved: int, capacity: int) -> None: ...
+    def add(self, sample: object) -> bool:
+        """False when the sample is not plain or not like the batch's first; the rows before stay."""
+    @property
+    def rows(self) -> int: ...
+    @property
+    def used_bytes(self) -> int: ...
+    @property
+    def reserved_bytes(self) -> int: ...
+    @property
+    def layout_number(self) -> int:
+        """Changes when layout() does."""
+    def layout(self) -> tuple:
+        """The batch's tree; src/torch_bridge/row_writer.h describes it."""
+    def objects(self) -> list[list[Any]]:
+        """The strings of each leaf of strings."""

@@ -10,10 +10,11 @@ from torch.utils.data import Dataset, Sampler
 
 from . import _core
 from .errors import UnavailableError
-from .fallback import CountedInlineIter, CountedProcessIter
+from .fallback import CountedInlineIter
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
+from .workers import ProcessIter
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -118,8 +119,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
             iterator: Any = native_class(self, plan.job, record)
         else:
-            torch_class = CountedProcessIter if self.num_workers > 0 else CountedInlineIter
-            iterator = torch_class(self, record)
+            python_class = ProcessIter if self.num_workers > 0 else CountedInlineIter
+            iterator = python_class(self, record)
         self._millrace_run = record
         return iterator
 

@@ -3,9 +3,12 @@
 #include <pybind11/pybind11.h>  // before torch's header, so that both see this pybind11
 
 #include <ATen/ops/empty.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -24,6 +27,20 @@ at::ScalarType scalar_type(DType type) {
     case DType::f64: return at::kDouble;
   }
   throw Error(ErrorKind::invalid_argument, "unknown element type");
+}
+
+// A view that leaves more of its memory unused than this is not worth its strides.
+constexpr int64_t kMostGaps = 16;
+
+// Element types that are nothing but numbers side by side.
+bool plain_element(at::ScalarType type) {
+  switch (type) {
+    case at::kByte: case at::kChar: case at::kShort: case at::kInt: case at::kLong: case at::kHalf: case at::kFloat:
+    case at::kDouble: case at::kComplexFloat: case at::kComplexDouble: case at::kBool: case at::kBFloat16: case at::kUInt16:
+    case at::kUInt32: case at::kUInt64:
+      return true;
+    default: return false;
+  }
 }
 
 size_t bytes_of(const std::vector<int64_t>& sizes, DType type) {
@@ -46,6 +63,51 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
   held.release();
   return THPVariable_Wrap(tensor);
 }
+
+PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field, bool copy) {
+  const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type));
+  const size_t bytes = at::detail::computeStorageNbytesContiguous(field.sizes, options.dtype().itemsize());
+  uint8_t* data = base + field.offset;
+  if (field.strides.empty() && (copy || bytes < kSmallFieldBytes)) {
+    at::Tensor tensor = at::empty(field.sizes, options);
+    std::memcpy(tensor.data_ptr(), data, bytes);
+    return THPVariable_Wrap(tensor);
+  }
+  // The deleter is dropped, and with it the loan, when the storage goes: on any thread, without the GIL.
+  const auto release = [keeper = keeper](void*) {};
+  at::Tensor view = field.strides.empty() ? at::from_blob(data, field.sizes, release, options)
+                                          : at::from_blob(data, field.sizes, field.strides, release, options);
+  return THPVariable_Wrap(copy ? view.clone() : view);
+}
+
+bool is_plain_tensor(PyObject* value) {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != THPVariableClass) return false;
+  const at::Tensor& t = THPVariable_Unpack(value);
+  return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && !t.requires_grad() && !t.is_nested() && !t.is_conj() &&
+         !t.is_neg() && !t.unsafeGetTensorImpl()->is_python_dispatch() && plain_element(t.scalar_type());
+}
+
+class HeldTensor {
+ public:
+  at::Tensor tensor;
+};
+
+TensorSpan::TensorSpan(PyObject* value) : held_(std::make_unique<HeldTensor>()) {
+  if (!is_plain_tensor(value)) throw Error(ErrorKind::invalid_argument, "not a plain dense CPU tensor");
+  at::Tensor& t = held_->tensor;
+  t = THPVariable_Unpack(value);
+  int64_t span = t.numel() > 0 ? 1 : 0;
+  for (int64_t d = 0; span > 0 && d < t.dim(); ++d) span += (t.size(d) - 1) * t.stride(d);
+  if (!t.is_contiguous() && span > kMostGaps * t.numel()) t = t.contiguous();
+  field_.type = static_cast<int8_t>(t.scalar_type());
+  field_.sizes = t.sizes().vec();
+  if (!t.is_contiguous()) field_.strides = t.strides().vec();
+  data_ = t.const_data_ptr();
+  size_bytes_ = static_cast<size_t>(t.is_contiguous() ? t.numel() : span) * t.element_size();
+}
+
+TensorSpan::~TensorSpan() = default;
+TensorSpan::TensorSpan(TensorSpan&&) noexcept = default;
 
 PyObject* new_tensor(const std::vector<int64_t>& sizes, DType type, void** data) {
   at::Tensor tensor = at::empty(sizes, at::TensorOptions().dtype(scalar_type(type)));

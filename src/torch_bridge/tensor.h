@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/dtype.h"
@@ -16,6 +17,39 @@ namespace millrace {
 // The tensor lives in the lease's memory; the lease ends when the tensor's last view dies, on whatever thread that is.
 // Throws Error(invalid_argument) when the lease is smaller than the sizes need.
 _object* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DType type);
+
+// A field of a batch in memory that `keeper` keeps; `type` is torch's number of the element type (c10::ScalarType), `strides` are in
+// elements, none for row-major. With `copy`, or when it is small (kSmallFieldBytes), the tensor is a copy in memory of its own.
+struct TensorField {
+  size_t offset = 0;  // bytes from `base`
+  int8_t type = 0;
+  std::vector<int64_t> sizes, strides;
+};
+_object* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field, bool copy);
+
+// What of a tensor has to be copied for it to be made again by tensor_over(): its elements and the gaps between them, so that its
+// strides stay what they are. A tensor that uses less than a sixteenth of that span becomes
+// row-major.
+// Throws Error(invalid_argument) for what is no plain dense CPU tensor (see is_plain_tensor()).
+class TensorSpan {
+ public:
+  explicit TensorSpan(_object* tensor);
+  ~TensorSpan();
+  TensorSpan(TensorSpan&&) noexcept;
+  const TensorField& field() const { return field_; }  // the offset is the caller's to choose
+  TensorField& field() { return field_; }
+  const void* data() const { return data_; }
+  size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  TensorField field_;
+  const void* data_ = nullptr;
+  size_t size_bytes_ = 0;
+  std::unique_ptr<class HeldTensor> held_;
+};
+
+// Whether a Python object is torch.Tensor itself, dense, on the CPU, without gradients, of an ordinary element type.
+bool is_plain_tensor(_object* value);
 
 // Memory of torch's own; `*data` is where to write, valid while the tensor lives.
 _object* new_tensor(const std::vector<int64_t>& sizes, DType type, void** data);

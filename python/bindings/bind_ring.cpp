@@ -1,0 +1,165 @@
+// The shared ring of worker processes: its slots, batches packed into them, and tensors over them.
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/checked.h"
+#include "bindings.h"
+#include "core/memory_budget.h"
+#include "core/shared_ring.h"
+#include "millrace/error.h"
+#include "torch_bridge/row_writer.h"
+#include "torch_bridge/tensor.h"
+
+namespace millrace::python {
+namespace {
+
+constexpr size_t kAlignment = 64;
+size_t aligned(size_t bytes) { return checked_add(bytes, kAlignment - 1, "batch") / kAlignment * kAlignment; }
+
+void check_range(const SharedRing& ring, int slot, size_t offset, size_t bytes) {
+  if (slot < 0 || slot >= ring.slots() || offset > ring.stride() || bytes > ring.stride() - offset)
+    throw Error(ErrorKind::out_of_range, "bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " are outside slot " +
+                                             std::to_string(slot));
+}
+
+// A contiguous buffer of Python's, for as long as this lives.
+class Buffer {
+ public:
+  explicit Buffer(py::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  const void* data() const { return view_.buf; }
+  size_t size_bytes() const { return static_cast<size_t>(view_.len); }
+
+ private:
+  Py_buffer view_{};
+};
+
+size_t put(SharedRing& ring, int slot, size_t offset, const py::object& bytes, size_t reserved) {
+  const Buffer buffer(bytes);
+  check_range(ring, slot, offset, buffer.size_bytes());
+  reserved = ring.reserve(slot, reserved, offset + buffer.size_bytes());
+  std::memcpy(ring.data(slot) + offset, buffer.data(), buffer.size_bytes());
+  return reserved;
+}
+
+// Copies tensors and buffers into the slot, one after the other: (fields, end, reserved), or None when a slot is too short.
+py::object pack(SharedRing& ring, int slot, size_t reserved, const py::list& tensors, const py::list& buffers) {
+  std::vector<TensorSpan> spans;
+  for (const py::handle tensor : tensors) spans.emplace_back(tensor.ptr());
+  std::vector<std::unique_ptr<Buffer>> raw;
+  for (const py::handle buffer : buffers) raw.push_back(std::make_unique<Buffer>(buffer));
+  size_t end = 0;
+  for (TensorSpan& span : spans) span.field().offset = std::exchange(end, aligned(checked_add(end, span.size_bytes(), "batch")));
+  std::vector<size_t> starts;
+  for (const auto& buffer : raw) starts.push_back(std::exchange(end, aligned(checked_add(end, buffer->size_bytes(), "batch"))));
+  if (end > ring.stride()) return py::none();
+  reserved = ring.reserve(slot, reserved, end);
+
+  py::list fields;
+  const auto add_field = [&](size_t offset, int type, const py::object& sizes, const py::object& strides) {
+    fields.append(py::make_tuple(offset, type, sizes, strides));
+  };
+  uint8_t* base = ring.data(slot);
+  for (const TensorSpan& span : spans) {
+    const TensorField& field = span.field();
+    std::memcpy(base + field.offset, span.data(), span.size_bytes());
+    add_field(field.offset, field.type, py::tuple(py::cast(field.sizes)), py::tuple(py::cast(field.strides)));
+  }
+  for (size_t i = 0; i < raw.size(); ++i) {
+    std::memcpy(base + starts[i], raw[i]->data(), raw[i]->size_bytes());
+    add_field(starts[i], 0, py::make_tuple(raw[i]->size_bytes()), py::tuple());  // bytes
+  }
+  return py::make_tuple(fields, end, reserved);
+}
+
+// Where the tensors of a batch lie in its slot; their first size is the number of rows when `by_rows`.
+struct BatchFields {
+  std::vector<TensorField> fields;
+  bool by_rows;
+
+  BatchFields(const py::list& list, bool rows) : by_rows(rows) {
+    for (const py::handle item : list) {
+      const auto tuple = item.cast<py::tuple>();
+      TensorField field{tuple[0].cast<size_t>(), tuple[1].cast<int8_t>(), tuple[2].cast<std::vector<int64_t>>(), {}};
+      if (tuple.size() > 3) field.strides = tuple[3].cast<std::vector<int64_t>>();
+      if (by_rows) field.sizes.insert(field.sizes.begin(), 0);
+      fields.push_back(std::move(field));
+    }
+  }
+
+  py::list tensors(SharedRing& ring, int slot, int64_t rows, bool copy) {
+    check_range(ring, slot, 0, 0);
+    // With copies only, the slot stays what it is; the caller gives it back.
+    const std::shared_ptr<const void> loan = copy ? nullptr : ring.lend(slot);
+    py::list result(fields.size());
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (by_rows) fields[i].sizes[0] = rows;
+      result[i] = py::reinterpret_steal<py::object>(tensor_over(loan, ring.data(slot), fields[i], copy));
+    }
+    return result;
+  }
+};
+
+struct Writer {
+  py::object ring;  // kept alive
+  RowWriter rows;
+  explicit Writer(const py::object& shared) : ring(shared), rows(shared.cast<SharedRing&>()) {}
+  bool add(const py::handle& sample) {
+    try {
+      return rows.add(sample.ptr());
+    } catch (const PythonError&) {
+      throw py::error_already_set();
+    }
+  }
+};
+
+}  // namespace
+
+void bind_ring(py::module_& m) {
+  m.def("memory_budget", [] {
+    const MemoryBudget budget = memory_budget();
+    return py::make_tuple(budget.available_bytes, budget.limit);
+  });
+  m.def("is_plain_tensor", [](const py::handle& value) { return is_plain_tensor(value.ptr()); }, py::arg("value"));
+  py::class_<SharedRing>(m, "SharedRing")
+      .def(py::init<int, int>(), py::arg("slots"), py::arg("warm"))
+      .def_static("attach", [](int fd, int slots, size_t stride) { return std::make_unique<SharedRing>(fd, slots, stride); },
+                  py::arg("fd"), py::arg("slots"), py::arg("stride"))
+      .def_property_readonly("fd", &SharedRing::fd)
+      .def_property_readonly("slots", &SharedRing::slots)
+      .def_property_readonly("stride", &SharedRing::stride)
+      .def_property_readonly("free_slots", &SharedRing::free_slots)
+      .def_property_readonly("lent_slots", &SharedRing::lent_slots)
+      .def_property_readonly("memory_bytes", &SharedRing::memory_bytes)
+      .def("take", &SharedRing::take)
+      .def("give_back", &SharedRing::give_back, py::arg("slot"))
+      .def("reserved", &SharedRing::reserved, py::arg("slot"))
+      .def("set_reserved", &SharedRing::set_reserved, py::arg("slot"), py::arg("bytes"))
+      .def("put", &put, py::arg("slot"), py::arg("offset"), py::arg("data"), py::arg("reserved"))
+      .def("get", [](const SharedRing& ring, int slot, size_t offset, size_t bytes) {
+        check_range(ring, slot, offset, bytes);
+        return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
+      }, py::arg("slot"), py::arg("offset"), py::arg("bytes"))
+      .def("pack", &pack, py::arg("slot"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
+  py::class_<BatchFields>(m, "BatchFields")
+      .def(py::init<const py::list&, bool>(), py::arg("fields"), py::arg("by_rows"))
+      .def("tensors", &BatchFields::tensors, py::arg("ring"), py::arg("slot"), py::arg("rows"), py::arg("copy"));
+  py::class_<Writer>(m, "RowWriter")
+      .def(py::init<const py::object&>(), py::arg("ring"))
+      .def("begin", [](Writer& w, int slot, size_t reserved, int64_t capacity) { w.rows.begin(slot, reserved, capacity); },
+           py::arg("slot"), py::arg("reserved"), py::arg("capacity"))
+      .def("add", &Writer::add, py::arg("sample"))
+      .def_property_readonly("rows", [](const Writer& w) { return w.rows.rows(); })
+      .def_property_readonly("used_bytes", [](const Writer& w) { return w.rows.used_bytes(); })
+      .def_property_readonly("reserved_bytes", [](const Writer& w) { return w.rows.reserved_bytes(); })
+      .def_property_readonly("layout_number", [](const Writer& w) { return w.rows.layout_number(); })
+      .def("layout", [](const Writer& w) { return py::reinterpret_steal<py::object>(w.rows.layout()); })
+      .def("objects", [](const Writer& w) { return py::reinterpret_steal<py::object>(w.rows.objects()); });
+}
+
+}  // namespace millrace::python

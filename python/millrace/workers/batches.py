@@ -1,0 +1,158 @@
+"""Batches in slots: how a worker puts one in, and how the training process makes it again."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, Optional
+
+import torch
+
+from .. import _core
+
+# ---------------------------------------------------------------- any value
+
+_OUT_OF_BAND_BYTES = 4096  # arrays from this size on are copied into the slot instead of into the pickle
+
+_unpacking = threading.local()  # .tensors: those of the value that this thread unpickles
+
+
+def _tensor_of_slot(number: int) -> torch.Tensor:
+    return _unpacking.tensors[number]
+
+
+class _Packer(ForkingPickler):
+    """torch's rules for values that cross processes, but plain tensors and large arrays go into the slot."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.buffers: list[memoryview] = []
+        super().__init__(file, 5, True, self._take_buffer)
+
+    def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes < _OUT_OF_BAND_BYTES:
+            return True  # stays in the pickle
+        self.buffers.append(view)
+        return False
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is torch.Tensor and _core.is_plain_tensor(value):
+            self.tensors.append(value)
+            return _tensor_of_slot, (len(self.tensors) - 1,)
+        return NotImplemented
+
+
+def pack_value(ring: _core.SharedRing, slot: int, reserved: int, value: Any) -> Optional[tuple[int, int, int]]:
+    """Puts any picklable value into the slot: (begin and length of its pickle, bytes of the slot that have memory then).
+
+    None when the value is longer than a slot can be. Errors of pickling pass through.
+    """
+    file = io.BytesIO()
+    packer = _Packer(file)
+    packer.dump(value)
+    packed = ring.pack(slot, reserved, packer.tensors, packer.buffers)
+    if packed is None:
+        return None
+    fields, end, reserved = packed
+    head = pickle.dumps((fields, file.getvalue(), len(packer.tensors)), 5)
+    if end + len(head) > ring.stride:
+        return None
+    return end, len(head), ring.put(slot, end, head, reserved)
+
+
+def unpack_value(ring: _core.SharedRing, slot: int, head: bytes, copy: bool) -> Any:
+    """The value that `pack_value` put in; lends the slot to its tensors and arrays, or copies them."""
+    fields, value, n_tensors = pickle.loads(head)
+    tensors = _core.BatchFields(fields, False).tensors(ring, slot, 0, copy)
+    outer = getattr(_unpacking, "tensors", None)
+    _unpacking.tensors = tensors[:n_tensors]
+    try:
+        return pickle.loads(value, buffers=[tensor.numpy() for tensor in tensors[n_tensors:]])
+    finally:
+        _unpacking.tensors = outer
+
+
+# ---------------------------------------------------------------- batches collated row by row
+
+Assemble = Callable[[list, Any], Any]  # (tensors, objects) -> batch
+
+
+class Layout:
+    """What `_core.RowWriter.layout()` describes, ready to make batches of."""
+
+    def __init__(self, description: tuple) -> None:
+        fields: list[tuple] = []
+        self._assemble = _assembler(description, fields)
+        self._fields = _core.BatchFields(fields, True)
+
+    def batch(self, ring: _core.SharedRing, slot: int, rows: int, objects: Any, copy: bool) -> Any:
+        """What default_collate returns for these rows; lends the slot to its tensors, or copies them."""
+        return self._assemble(self._fields.tensors(ring, slot, rows, copy), objects)
+
+
+def _assembler(node: tuple, fields: list[tuple]) -> Assemble:
+    tag = node[0]
+    if tag == "field":
+        number = len(fields)
+        fields.append(node[2:])
+        return lambda tensors, _: tensors[number]
+    if tag == "objects":
+        _, number, in_sequence = node
+        return (lambda _, objects: tuple(objects[number])) if in_sequence else (lambda _, objects: objects[number])
+    first = len(fields)
+    parts = [_assembler(child, fields) for child in node[-1]]
+    if all(child[0] == "field" for child in node[-1]):  # the usual flat sample
+        last = len(fields)
+        if tag == "dict":
+            keys = node[1]
+            return lambda tensors, _: dict(zip(keys, tensors[first:last]))
+        if tag != "namedtuple":
+            return lambda tensors, _: tensors[first:last]
+    if tag == "dict":
+        keys = node[1]
+        return lambda tensors, objects: {key: part(tensors, objects) for key, part in zip(keys, parts)}
+    if tag == "namedtuple":
+        cls = node[1]
+        return lambda tensors, objects: cls(*(part(tensors, objects) for part in parts))
+    return lambda tensors, objects: [part(tensors, objects) for part in parts]
+
+
+def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) -> list[Any]:
+    """The samples that the writer has taken so far, as they were: for when the batch turns out to need torch's collate after all."""
+    if writer.rows == 0:
+        return []
+    layout, fields = writer.layout(), []
+    restore = _restorer(layout, fields)
+    tensors = _core.BatchFields(fields, True).tensors(ring, slot, writer.rows, True)
+    objects = writer.objects()
+    return [restore(tensors, objects, row) for row in range(writer.rows)]
+
+
+def _restorer(node: tuple, fields: list[tuple]) -> Callable[[list, Any, int], Any]:
+    tag = node[0]
+    if tag == "field":
+        number, kind = len(fields), node[1]
+        fields.append(node[2:])
+        if kind == "tensor":
+            return lambda tensors, _, row: tensors[number][row].clone()
+        if kind == "array":
+            return lambda tensors, _, row: tensors[number][row].clone().numpy()
+        if kind in (float, int, bool):
+            return lambda tensors, _, row: tensors[number][row].item()
+        return lambda tensors, _, row: tensors[number][row].numpy()[()]  # a numpy scalar
+    if tag == "objects":
+        number = node[1]
+        return lambda _, objects, row: objects[number][row]
+    parts = [_restorer(child, fields) for child in node[-1]]
+    if tag == "dict":
+        keys = node[1]
+        return lambda tensors, objects, row: {key: part(tensors, objects, row) for key, part in zip(keys, parts)}
+    if tag == "namedtuple":
+        cls = node[1]
+        return lambda tensors, objects, row: cls(*(part(tensors, objects, row) for part in parts))
+    make = tuple if tag == "tuple" else list
+    return lambda tensors, objects, row: make(part(tensors, objects, row) for part in parts)

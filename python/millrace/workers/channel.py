@@ -1,0 +1,83 @@
+"""What the training process and its workers say to each other: messages of 64 bytes in pipes, everything else in a slot.
+
+A message of that size arrives whole or not at all, whoever is killed meanwhile. Each pipe has one writer and one reader, so there
+is no lock, and nothing to repair when a worker dies.
+
+A task: its index list lies pickled at the beginning of the slot that it brings along. An answer: its batch lies there instead.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from multiprocessing import context, reduction
+from typing import Any
+
+from .. import _core
+
+#: kind, slot, task number, then five numbers that depend on the kind, and one to spare
+MESSAGE = struct.Struct("<IIQQQQQQQ")
+
+# To a worker.
+TASK = 1  # length of the index list's pickle, bytes of the slot that have memory
+RESUME = 2  # a new epoch; the slot holds the pickle of what torch calls the shared seed
+STOP = 3
+
+# From a worker. Each but RESUMED brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
+# memory, samples, layout number.
+ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None), or absent
+TREE = 2  # anything; the pickle is of (fields, the value's pickle, number of tensors among the fields)
+INLINE = 3  # the pickle is torch's own, with tensors in torch's own shared memory
+ENDED = 4  # the dataset's iterator has ended
+DROPPED = 5  # a task that came after the end
+RESUMED = 6
+
+
+class Descriptor:
+    """A file descriptor that a starting process takes along: by inheritance when it is forked, duplicated otherwise."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __reduce__(self) -> Any:
+        return _received, (_for_child(self.fd),)
+
+
+def _received(duplicate: Any) -> Descriptor:
+    return Descriptor(duplicate.detach())
+
+
+class RingHandle:
+    """The shared ring on its way into a worker."""
+
+    def __init__(self, ring: _core.SharedRing) -> None:
+        self.ring = ring
+
+    def __reduce__(self) -> Any:
+        return _attached, (_for_child(self.ring.fd), self.ring.slots, self.ring.stride)
+
+
+def _attached(duplicate: Any, slots: int, stride: int) -> RingHandle:
+    return RingHandle(_core.SharedRing.attach(duplicate.detach(), slots, stride))
+
+
+def _for_child(fd: int) -> Any:
+    if context.get_spawning_popen() is None:
+        raise RuntimeError("a worker's pipes and ring can be handed only to a process that is being started")
+    return reduction.DupFd(fd)
+
+
+#: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a pipe whose
+#: other end is held by a brother does not end when its owner does.
+parents_ends: set[int] = set()
+
+
+def pipe() -> tuple[Descriptor, Descriptor]:
+    """(reading end, writing end)"""
+    reading, writing = os.pipe()
+    return Descriptor(reading), Descriptor(writing)

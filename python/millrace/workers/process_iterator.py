@@ -1,0 +1,400 @@
+"""The training process's side of worker processes: torch's own logic of order, over pipes and the shared ring.
+
+Derived from torch's iterator, whose `_next_data`, `_try_put_index` and `_reset` are the contract (which worker gets which task, what
+comes back when); replaced is everything that moves data. No thread runs in the training process.
+
+Who may touch an iterator: one consumer thread at a time, in the process that made it; elsewhere nothing happens (a forked child
+that collects it) or an error says so. How it ends: the last batch, `_shutdown_workers()`, garbage collection; workers that do not
+end within 5 seconds are terminated. Batches that live on keep their slots.
+
+A dead worker: what it had answered before is used, then the consumer gets torch's RuntimeError. Its unfinished slot is not accepted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pickle
+import select
+import time
+import warnings
+from collections import deque
+from typing import Any, Optional
+
+import torch
+import torch.multiprocessing
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterDataPipe, MapDataPipe, _utils
+from torch.utils.data.dataloader import (
+    _BaseDataLoaderIter,
+    _MultiProcessingDataLoaderIter,
+    _sharding_worker_init_fn,
+)
+
+from .. import _core
+from ..run_record import RunRecord
+from . import channel
+from .batches import Layout, unpack_value
+from .channel import MESSAGE, Descriptor, RingHandle
+from .process_worker import WorkerJob, run_worker
+
+_LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
+_MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
+_NO_PIDFD_TICK_S = 0.1
+
+
+class _WorkerEnd:
+    """A worker as its parent sees it: process, pipes, and the tasks that wait for a place in its pipe.
+
+    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end.
+    """
+
+    def __init__(self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor) -> None:
+        self._ring = ring
+        self.process = process
+        self.tasks = tasks
+        self.answers = answers
+        self.layouts: dict[int, Layout] = {}
+        self.outstanding = 0  # messages sent and not answered
+        self._waiting: deque[Any] = deque()
+        os.set_blocking(answers.fd, False)
+        self.pidfd = -1
+        with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the iterator ticks
+            self.pidfd = os.pidfd_open(process.pid)
+
+    def put(self, item: Any) -> None:
+        if item is None:
+            with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has ended, or its pipe is full and it is terminated later
+                os.set_blocking(self.tasks.fd, False)
+                os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
+            return
+        self._waiting.append(item)
+        self.pump()
+
+    def pump(self) -> None:
+        """Sends what waits, as far as there are slots and room in the pipe."""
+        ring = self._ring
+        while self._waiting and self.outstanding < _MOST_OUTSTANDING:
+            slot = ring.take()
+            if slot < 0:
+                return
+            item = self._waiting.popleft()
+            if isinstance(item, _utils.worker._ResumeIteration):
+                kind, task, payload = channel.RESUME, 0, item.seed
+            else:
+                kind, (task, payload) = channel.TASK, item
+            try:
+                data = pickle.dumps(payload, 5)
+                reserved = ring.put(slot, 0, data, ring.reserved(slot))
+            except BaseException:
+                ring.give_back(slot)
+                raise
+            ring.set_reserved(slot, reserved)
+            self.outstanding += 1
+            with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
+                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, 0, 0, 0, 0))
+
+    def close(self) -> None:
+        for end in (self.tasks, self.answers):
+            channel.parents_ends.discard(end.fd)
+            end.close()
+        if self.pidfd >= 0:
+            channel.parents_ends.discard(self.pidfd)
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+class ProcessIter(_MultiProcessingDataLoaderIter):
+    """Batches of a Python dataset, made by worker processes."""
+
+    def __init__(self, loader: Any, record: RunRecord) -> None:
+        self._shutdown = True  # __del__ runs even when the rest raises
+        self._owner_pid = os.getpid()
+        self._ends: list[_WorkerEnd] = []
+        self._workers: list[Any] = []
+        self._worker_pids_set = False
+        _BaseDataLoaderIter.__init__(self, loader)
+        self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        self._record = record
+        record.seed = self._base_seed
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        if self._num_workers <= 0:
+            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
+        if self._prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._worker_init_fn = loader.worker_init_fn
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            self._worker_init_fn = functools.partial(
+                _sharding_worker_init_fn, self._worker_init_fn, self._world_size, self._rank
+            )
+        working_set = self._prefetch_factor * self._num_workers + 2
+        self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set)
+        self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
+        record.counters["slots"] = working_set
+        self._arrived: deque[tuple[Any, Any]] = deque()
+        self._shutdown = False
+        try:
+            self._start_workers(loader.multiprocessing_context or torch.multiprocessing)
+        except BaseException:
+            self._shutdown_workers()
+            raise
+        self._index_queues = self._ends  # where torch's logic puts tasks
+        _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
+        _utils.signal_handling._set_SIGCHLD_handler()
+        self._worker_pids_set = True
+        self._reset(loader, first_iter=True)
+
+    # ---------------------------------------------------------------- start and end
+
+    def _start_workers(self, context: Any) -> None:
+        self._poll = select.poll()
+        self._end_of_fd: dict[int, _WorkerEnd] = {}
+        ring = RingHandle(self._ring)
+        for worker_id in range(self._num_workers):
+            tasks_out, tasks_in = channel.pipe()
+            answers_out, answers_in = channel.pipe()
+            channel.parents_ends.update((tasks_in.fd, answers_out.fd))
+            job = WorkerJob(
+                dataset_kind=self._dataset_kind,
+                dataset=self._dataset,
+                auto_collation=self._auto_collation,
+                collate_fn=self._collate_fn,
+                drop_last=self._drop_last,
+                base_seed=self._base_seed,
+                worker_init_fn=self._worker_init_fn,
+                worker_id=worker_id,
+                num_workers=self._num_workers,
+                shared_seed=self._shared_seed,
+                ring=ring,
+                tasks=tasks_out,
+                answers=answers_in,
+                parent_pid=os.getpid(),
+            )
+            process = context.Process(target=run_worker, args=(job,))
+            process.daemon = True
+            try:
+                _start(process)
+            except BaseException:
+                channel.parents_ends.difference_update((tasks_in.fd, answers_out.fd))
+                tasks_in.close()
+                answers_out.close()
+                raise
+            finally:
+                tasks_out.close()
+                answers_in.close()
+            end = _WorkerEnd(self._ring, process, tasks_in, answers_out)
+            self._ends.append(end)
+            self._workers.append(process)
+            self._end_of_fd[end.answers.fd] = end
+            self._poll.register(end.answers.fd, select.POLLIN)
+            if end.pidfd >= 0:
+                channel.parents_ends.add(end.pidfd)
+                self._poll.register(end.pidfd, select.POLLIN)
+
+    def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:
+        self._ends[worker_id].put(None)
+        self._workers_status[worker_id] = False
+
+    def _shutdown_workers(self) -> None:
+        if self._shutdown or os.getpid() != self._owner_pid:
+            return
+        if _utils is None or _utils.python_exit_status is True or _utils.python_exit_status is None:
+            return  # the interpreter ends: multiprocessing terminates its daemons
+        self._shutdown = True
+        try:
+            for end in self._ends:
+                end.put(None)
+            for worker in self._workers:
+                worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+        finally:
+            if self._worker_pids_set:
+                _utils.signal_handling._remove_worker_pids(id(self))
+                self._worker_pids_set = False
+            for worker in self._workers:
+                if worker.is_alive():
+                    worker.terminate()
+                    worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+            for end in self._ends:
+                end.close()
+            self._arrived.clear()
+            self._task_info: dict = {}
+
+    def __del__(self) -> None:
+        self._shutdown_workers()
+
+    # ---------------------------------------------------------------- epochs and batches
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._check_owner()
+        if not first_iter:
+            self._record.epoch += 1
+        super()._reset(loader, first_iter)
+
+    def __next__(self) -> Any:
+        self._check_owner()
+        counters = self._record.counters
+        started = time.perf_counter()
+        try:
+            batch = super().__next__()
+        finally:
+            counters["wait_seconds"] += time.perf_counter() - started
+        counters["batches"] += 1
+        return batch
+
+    def _check_owner(self) -> None:
+        if os.getpid() != self._owner_pid:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner_pid}; its workers answer that process, not its forked child "
+                f"{os.getpid()}. Make a new iterator here: iter(loader)"
+            )
+
+    def _process_data(self, data: Any, worker_idx: int) -> Any:
+        samples, data = data
+        self._record.counters["samples"] += samples
+        return super()._process_data(data, worker_idx)
+
+    def _get_data(self) -> Any:
+        """The next answer of any worker: (task number, (samples, batch)); (_ResumeIteration, None) at the start of an epoch."""
+        if self._arrived:
+            return self._arrived.popleft()
+        deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
+        while not self._arrived:
+            try:
+                self._wait(deadline)
+            except Exception as error:  # torch's SIGCHLD handler raises here
+                self._raise_if_workers_died(error)
+                raise
+        return self._arrived.popleft()
+
+    def _wait(self, deadline: Optional[float]) -> None:
+        """Waits until something has arrived, a worker has died, or the time is over."""
+        for end in self._ends:
+            end.pump()
+        if not any(end.outstanding for end in self._ends) and self._ring.free_slots == 0:
+            raise RuntimeError(
+                "all slots of the worker processes' ring hold batches that processes forked meanwhile may still read; end those "
+                "processes, or drop batches before forking"
+            )
+        seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if any(end.pidfd < 0 for end in self._ends):
+            seconds = _NO_PIDFD_TICK_S if seconds is None else min(seconds, _NO_PIDFD_TICK_S)
+        ready = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
+        dead = False
+        for fd, _ in ready:
+            end = self._end_of_fd.get(fd)
+            if end is None:
+                dead = True
+            elif not self._read(end):
+                self._poll.unregister(fd)  # its other end is closed
+        if self._arrived:
+            return
+        if dead or not ready:
+            for end in self._ends:  # what a worker said before it died counts
+                self._read(end)
+            if not self._arrived:
+                self._raise_if_workers_died(None)
+                self._forget_ended_workers()
+        if deadline is not None and not self._arrived and time.monotonic() >= deadline:
+            raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
+
+    def _forget_ended_workers(self) -> None:
+        """A worker that has ended as it should makes no more noise."""
+        for end in self._ends:
+            if end.pidfd >= 0 and not end.process.is_alive():
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(end.pidfd)
+
+    def _raise_if_workers_died(self, cause: Optional[Exception]) -> None:
+        failed = [i for i, worker in enumerate(self._workers) if self._workers_status[i] and not worker.is_alive()]
+        if not failed:
+            return
+        pids = ", ".join(str(self._workers[i].pid) for i in failed)
+        if cause is None:  # torch's handler may know the signal
+            try:
+                torch._C._error_if_any_worker_fails()
+            except RuntimeError as error:
+                cause = error
+        for i in failed:
+            self._mark_worker_as_unavailable(i)
+        raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly") from cause
+
+    # ---------------------------------------------------------------- answers
+
+    def _read(self, end: _WorkerEnd) -> bool:
+        """Takes all answers that wait in a worker's pipe; False when its other end is closed."""
+        if end.answers.fd < 0:
+            return False
+        try:
+            data = os.read(end.answers.fd, _MOST_OUTSTANDING * MESSAGE.size)
+        except BlockingIOError:
+            return True
+        for message in MESSAGE.iter_unpack(data):
+            end.outstanding -= 1
+            self._accept(end, *message)
+        if data:
+            end.pump()
+        return bool(data)
+
+    def _accept(
+        self, end: _WorkerEnd, kind: int, slot: int, task: int, begin: int, length: int, reserved: int, samples: int, layout: int, _: int
+    ) -> None:
+        ring = self._ring
+        ring.set_reserved(slot, reserved)
+        if kind == channel.RESUMED:
+            ring.give_back(slot)
+            self._arrived.append((_utils.worker._ResumeIteration(), None))
+            return
+        if kind in (channel.ENDED, channel.DROPPED):
+            ring.give_back(slot)
+            if kind == channel.ENDED:
+                self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(self._ends.index(end))))
+            return
+        copy = ring.free_slots < self._spare_slots
+        self._record.counters["overflow_slots"] += copy
+        self._record.counters["bytes"] += begin
+        try:
+            batch = self._batch(end, kind, slot, begin, length, samples, layout, copy)
+        except Exception:  # what torch's queue would raise from get()
+            batch = ExceptionWrapper(where="while its batch was taken from a worker process")
+        if copy or kind == channel.INLINE:
+            ring.give_back(slot)
+        if self._pin_memory and not isinstance(batch, ExceptionWrapper):
+            batch = self._pinned(batch)
+        self._arrived.append((task, (samples, batch)))
+
+    def _batch(
+        self, end: _WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, layout: int, copy: bool
+    ) -> Any:
+        head = self._ring.get(slot, begin, length) if length else b""
+        if kind == channel.TREE:
+            return unpack_value(self._ring, slot, head, copy)
+        if kind == channel.INLINE:
+            return pickle.loads(head)
+        description, objects = pickle.loads(head) if head else (None, None)
+        if description is not None:
+            end.layouts[layout] = Layout(description)
+        return end.layouts[layout].batch(self._ring, slot, samples, objects, copy)
+
+    def _pinned(self, batch: Any) -> Any:
+        try:
+            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
+        except Exception:
+            return ExceptionWrapper(where=f"in pin memory thread for device {torch.accelerator.current_device_index()}")
+
+
+def _start(process: Any) -> None:
+    try:
+        process.start()
+    except (TypeError, AttributeError, pickle.PicklingError):
+        warnings.warn(
+            "Got pickle error when attempting to start a worker Process. "
+            "This might be because the worker Process arguments are not picklable. "
+            "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
+            "to 'forkserver', which requires the worker Process arguments to be picklable. "
+            "You can also try multiprocessing.set_start_method('fork').",
+            stacklevel=2,
+        )
+        raise
+

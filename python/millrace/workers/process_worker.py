@@ -1,0 +1,251 @@
+"""A worker process: runs the user's dataset, places batches in the ring's slots, answers task by task.
+
+What user code can see is as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one torch thread, the
+thread's name, signal handlers, worker_init_fn after all that. Ends: a STOP message, the end of the task pipe, or the parent's death.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import random
+import select
+import sys
+from collections import deque
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, Optional
+
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterDataPipe, _utils
+from torch.utils.data.dataloader import _DatasetKind
+
+from . import channel
+from .batches import pack_value
+from .channel import MESSAGE, Descriptor, RingHandle
+from .fetchers import ROWS, Sink, make_fetcher, stop_iteration_of
+
+_PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
+
+
+@dataclass
+class WorkerJob:
+    """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn travel together, so that
+    a worker_init_fn that is a method of the dataset acts on the worker's copy."""
+
+    dataset_kind: int
+    dataset: Any
+    auto_collation: bool
+    collate_fn: Any
+    drop_last: bool
+    base_seed: int
+    worker_init_fn: Any
+    worker_id: int
+    num_workers: int
+    shared_seed: Optional[int]
+    ring: RingHandle
+    tasks: Descriptor
+    answers: Descriptor
+    parent_pid: int
+
+
+def run_worker(job: WorkerJob) -> None:
+    """The process's target."""
+    try:
+        for fd in channel.parents_ends:
+            os.close(fd)
+        channel.parents_ends.clear()
+        _keep_freed_memory()
+        _utils.signal_handling._set_worker_signal_handlers()
+        torch.multiprocessing._set_thread_name("pt_data_worker")
+        torch.set_num_threads(1)
+        _Worker(job).run()
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # the parent raises KeyboardInterrupt itself; a broken pipe means that it has gone
+
+
+def _keep_freed_memory() -> None:
+    """Lets malloc keep what it has: samples and batches of one size come and go, and fresh pages cost more than the copies.
+
+    Measured with 64 samples of 602 kB: pages that were returned and touched anew took most of a batch's time.
+    """
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap, too
+        libc.mallopt(-1, 1 << 29)  # M_TRIM_THRESHOLD: of which this much may lie free at its end
+    except (OSError, AttributeError):  # not glibc
+        pass
+
+
+class _Worker:
+    def __init__(self, job: WorkerJob) -> None:
+        self._job = job
+        self._dataset = job.dataset
+        self._ring = job.ring.ring
+        self._sink = Sink(self._ring)
+        self._inbox: deque[tuple] = deque()
+        self._layout_sent = -1
+        self._ended = False
+        self._fetcher: Any = None
+        self._failure: Optional[ExceptionWrapper] = None  # of the start, reported in place of every batch
+        self._where = f"in DataLoader worker process {job.worker_id}"
+        os.set_blocking(job.tasks.fd, False)
+        self._poll = select.poll()
+        self._poll.register(job.tasks.fd, select.POLLIN)
+        self._parent: Optional[int] = None
+        self._starter = os.getppid()  # the parent, or its fork server
+        try:
+            self._parent = os.pidfd_open(job.parent_pid)
+            self._poll.register(self._parent, select.POLLIN)
+        except (AttributeError, OSError):  # an old kernel, or a sandbox
+            pass
+
+    # ---------------------------------------------------------------- life
+
+    def run(self) -> None:
+        self._seed()
+        self._start_user_code()
+        while True:
+            kind, slot, task, length, reserved = self._next_message()[:5]
+            if kind == channel.STOP:
+                return
+            if kind == channel.RESUME:
+                self._resume(pickle.loads(self._ring.get(slot, 0, length)))
+                self._answer(channel.RESUMED, slot)
+                continue
+            self._sink.open(slot, reserved)
+            if self._ended:
+                self._answer(channel.DROPPED, slot, task)
+                continue
+            self._do(slot, task, length)
+
+    def _seed(self) -> None:
+        job = self._job
+        seed = job.base_seed + job.worker_id
+        random.seed(seed)
+        torch.manual_seed(seed)
+        try:
+            import numpy as np
+        except ImportError:
+            pass
+        else:
+            np.random.seed(_utils.worker._generate_state(job.base_seed, job.worker_id))
+        self._shared_rng = torch.Generator()
+        self._reseed_pipe(job.shared_seed)
+        _utils.worker._worker_info = _utils.worker.WorkerInfo(
+            id=job.worker_id, num_workers=job.num_workers, seed=seed, dataset=self._dataset
+        )
+
+    def _reseed_pipe(self, shared_seed: Optional[int]) -> None:
+        if isinstance(self._dataset, IterDataPipe):
+            self._shared_rng.manual_seed(shared_seed)
+            self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, self._shared_rng)
+
+    def _start_user_code(self) -> None:
+        try:
+            if self._job.worker_init_fn is not None:
+                self._job.worker_init_fn(self._job.worker_id)
+            self._make_fetcher()
+        except Exception:
+            self._failure = ExceptionWrapper(where=self._where)
+
+    def _make_fetcher(self) -> None:
+        job = self._job
+        self._fetcher = make_fetcher(
+            job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink
+        )
+
+    def _resume(self, shared_seed: Optional[int]) -> None:
+        self._ended = False
+        self._reseed_pipe(shared_seed)
+        self._make_fetcher()
+
+    def _next_message(self) -> tuple:
+        while not self._inbox:
+            try:
+                data = os.read(self._job.tasks.fd, 64 * MESSAGE.size)
+            except BlockingIOError:
+                ready = self._poll.poll(None if self._parent is not None else _PARENT_CHECK_MS)
+                if any(fd == self._parent for fd, _ in ready) or os.getppid() != self._starter:
+                    return (channel.STOP, 0, 0, 0, 0)
+                continue
+            if not data:
+                return (channel.STOP, 0, 0, 0, 0)
+            self._inbox.extend(MESSAGE.iter_unpack(data))
+        if self._inbox[-1][0] == channel.STOP:  # nobody waits for what lies before it
+            return self._inbox[-1]
+        return self._inbox.popleft()
+
+    # ---------------------------------------------------------------- one task
+
+    def _do(self, slot: int, task: int, length: int) -> None:
+        value: Any
+        if self._failure is not None:
+            value, self._sink.samples = self._failure, 0
+        else:
+            index = pickle.loads(self._ring.get(slot, 0, length))
+            try:
+                value = self._fetcher.fetch(index)
+            except Exception as error:
+                if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
+                    self._ended = True
+                    self._answer(channel.ENDED, slot, task)
+                    return
+                value, self._sink.samples = self._wrapped(), 0
+            del index
+        try:
+            self._send(slot, task, value)
+        except BrokenPipeError:
+            raise
+        except Exception:  # of pickling, or for want of memory: an error like any other, and the batch is lost
+            self._sink.samples = 0
+            self._send(slot, task, self._wrapped())
+
+    def _wrapped(self) -> ExceptionWrapper:
+        """The exception being handled, as torch carries it to the training process, and which sample it came from."""
+        exc_type, error, trace = sys.exc_info()
+        true = stop_iteration_of(error)  # type: ignore[arg-type]
+        if true is not error:
+            exc_type, error, trace = type(true), true, true.__traceback__
+        wrapper = ExceptionWrapper((exc_type, error, trace), self._where)
+        index = getattr(error, "__millrace_index__", None)
+        if index is not None:
+            wrapper.exc_msg += f"(raised by dataset[{index!r}])\n"
+        try:
+            ForkingPickler.dumps(wrapper)
+        except Exception:  # a class that the other side could not find
+            wrapper.exc_type = RuntimeError
+        del exc_type, error, true, trace
+        return wrapper
+
+    def _send(self, slot: int, task: int, value: Any) -> None:
+        sink, ring = self._sink, self._ring
+        if value is ROWS:
+            writer = sink.writer
+            begin, length = writer.used_bytes, 0
+            objects = writer.objects() or None
+            if writer.layout_number != self._layout_sent or objects is not None:
+                layout = None if writer.layout_number == self._layout_sent else writer.layout()
+                head = ForkingPickler.dumps((layout, objects), 5)
+                length = len(head)
+                if begin + length > ring.stride:
+                    raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
+                sink.reserved = ring.put(slot, begin, head, sink.reserved)
+                self._layout_sent = writer.layout_number
+            self._answer(channel.ROWS, slot, task, begin, length, writer.layout_number)
+            return
+        packed = pack_value(ring, slot, sink.reserved, value)
+        if packed is not None:
+            begin, length, sink.reserved = packed
+            self._answer(channel.TREE, slot, task, begin, length)
+            return
+        data = ForkingPickler.dumps(value)  # torch's own way: tensors in files of their own
+        sink.reserved = ring.put(slot, 0, data, sink.reserved)
+        self._answer(channel.INLINE, slot, task, 0, len(data))
+
+    def _answer(self, kind: int, slot: int, task: int = 0, begin: int = 0, length: int = 0, layout: int = 0) -> None:
+        sink = self._sink
+        os.write(self._job.answers.fd, MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, layout, 0))
+

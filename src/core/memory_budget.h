@@ -1,0 +1,23 @@
+// memory_budget: how much memory this process may still take before the system kills somebody for it.
+//
+// The smallest of what the machine has available and what each memory cgroup above this process leaves (limit - use, v1 and v2,
+// counting the page cache as free, because the kernel gives that up first). A full cgroup is not an error anyone gets to see:
+// touching memory, mmap and fallocate alike end in SIGKILL. Costs a few reads under /proc and /sys (some 50 us). Any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace millrace {
+
+struct MemoryBudget {
+  size_t available_bytes = SIZE_MAX;
+  std::string limit;  // whose limit that is, for people
+};
+
+MemoryBudget memory_budget(const std::string& proc = "/proc");
+
+// Throws Error(system, ENOMEM) when `bytes` more would not fit, and says what limits them.
+void refuse_if_memory_is_short(size_t bytes, const std::string& what_for);
+
+}  // namespace millrace

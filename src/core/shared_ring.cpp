@@ -1,0 +1,270 @@
+#include "core/shared_ring.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fork_guard.h"
+#include "core/memory_budget.h"
+#include "millrace/error.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace millrace {
+namespace {
+
+constexpr size_t kAddressSpace = size_t{1} << 44;  // 16 TiB of the 128 that a process has on x86-64 and most arm64
+constexpr size_t kLeastStride = size_t{1} << 20;
+constexpr size_t kSlotAlignment = size_t{2} << 20;
+
+[[noreturn]] void fail(const std::string& what, int code) {
+  throw Error(ErrorKind::system, what + ": " + std::strerror(code), {}, -1, code);
+}
+
+int make_file() {
+  int fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
+  if (fd < 0) fail("cannot make the shared memory of worker processes (memfd_create)", errno);
+  return fd;
+}
+
+uint8_t* map_file(int fd, size_t bytes) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  madvise(mapped, bytes, MADV_DONTDUMP);
+  return static_cast<uint8_t*>(mapped);
+}
+
+}  // namespace
+
+struct SharedRing::State {
+  int fd = -1;
+  int slots = 0, warm = 0;
+  size_t stride = 0;
+  uint8_t* base = nullptr;
+  uint64_t generation = fork_generation();  // of the process that made it
+
+  std::mutex mutex;  // guards what follows; only the owner uses it
+  struct Slot {
+    size_t reserved = 0;
+    bool lent = false, retired = false;
+  };
+  std::vector<Slot> all;
+  std::vector<int> free;  // the one that came back last is at the end
+  int lent = 0;
+  bool closed = false;
+
+  ~State();
+  bool owner() const { return generation == fork_generation(); }
+  void punch(int slot) const {
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(static_cast<size_t>(slot) * stride),
+              static_cast<off_t>(stride));
+  }
+  void put(int slot);
+  void punch_free();
+};
+
+namespace {
+
+// Every ring that this process made, so that a fork can retire what is lent.
+struct Registry {
+  std::mutex mutex;  // taken before any ring's
+  std::vector<void*> rings;
+};
+Registry& registry = *new Registry;  // made at load time and never destroyed: loans may end after static destructors ran
+
+}  // namespace
+
+// Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again (owner()).
+struct SharedRingAtFork {
+  using State = SharedRing::State;
+  static State* ring(void* p) { return static_cast<State*>(p); }
+  static void before() {
+    registry.mutex.lock();
+    for (void* p : registry.rings) ring(p)->mutex.lock();
+  }
+  static void in_parent() {
+    for (void* p : registry.rings) {
+      for (auto& slot : ring(p)->all) slot.retired = slot.retired || slot.lent;
+      ring(p)->mutex.unlock();
+    }
+    registry.mutex.unlock();
+  }
+  static void in_child() {
+    for (void* p : registry.rings) ring(p)->mutex.unlock();
+    registry.rings.clear();  // the parent's
+    registry.mutex.unlock();
+  }
+};
+
+[[maybe_unused]] static const int registered =
+    pthread_atfork(SharedRingAtFork::before, SharedRingAtFork::in_parent, SharedRingAtFork::in_child);
+
+SharedRing::State::~State() {
+  if (owner()) {
+    const std::lock_guard lock(registry.mutex);
+    std::erase(registry.rings, static_cast<void*>(this));
+  }
+  if (base != nullptr) munmap(base, static_cast<size_t>(slots) * stride);
+  if (fd >= 0) close(fd);
+}
+
+// Takes a slot back. Free slots beyond `warm` give their memory to the system, the one unused longest first.
+void SharedRing::State::put(int slot) {
+  int cold = -1;
+  {
+    const std::lock_guard lock(mutex);
+    Slot& mine = all[static_cast<size_t>(slot)];
+    if (std::exchange(mine.lent, false)) --lent;
+    if (mine.retired) return;  // a forked child may still read it
+    if (closed) {
+      cold = slot;
+    } else {
+      free.push_back(slot);
+      const auto is_warm = [this](int s) { return all[static_cast<size_t>(s)].reserved > 0; };
+      if (std::count_if(free.begin(), free.end(), is_warm) > warm) {
+        const auto coldest = std::find_if(free.begin(), free.end(), is_warm);
+        cold = *coldest;
+        free.erase(coldest);  // nobody may take it while its pages go
+      }
+    }
+    if (cold >= 0) all[static_cast<size_t>(cold)].reserved = 0;
+  }
+  if (cold < 0) return;
+  punch(cold);
+  const std::lock_guard lock(mutex);
+  if (!closed) free.insert(free.begin(), cold);
+}
+
+void SharedRing::State::punch_free() {
+  std::vector<int> gone;
+  {
+    const std::lock_guard lock(mutex);
+    closed = true;
+    gone.swap(free);
+    std::erase_if(gone, [this](int slot) { return all[static_cast<size_t>(slot)].reserved == 0; });
+  }
+  for (const int slot : gone) punch(slot);
+}
+
+// One of the tensors' right to a slot.
+struct SharedRing::Loan {
+  std::shared_ptr<State> state;
+  int slot;
+  ~Loan() {
+    if (state->owner()) state->put(slot);  // else inherited by a forked child: not ours, and no lock may be touched
+  }
+};
+
+SharedRing::SharedRing(int slots, int warm) : state_(std::make_shared<State>()) {
+  if (slots < 1) throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
+  State& s = *state_;
+  s.slots = slots;
+  s.warm = warm;
+  s.fd = make_file();
+  // Address space may be limited (ulimit -v), file sizes too (ulimit -f): halve until it fits.
+  for (s.stride = kAddressSpace / static_cast<size_t>(slots) / kSlotAlignment * kSlotAlignment;; s.stride /= 2) {
+    if (s.stride < kLeastStride) fail("cannot reserve addresses for the shared memory of worker processes (ulimit -v, -f)", errno);
+    const size_t bytes = static_cast<size_t>(slots) * s.stride;
+    if (ftruncate(s.fd, static_cast<off_t>(bytes)) == 0 && (s.base = map_file(s.fd, bytes)) != nullptr) break;
+  }
+  fcntl(s.fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);  // nobody can cut it off under a reader
+  s.all.resize(static_cast<size_t>(slots));
+  for (int slot = slots; slot-- > 0;) s.free.push_back(slot);
+  const std::lock_guard lock(registry.mutex);
+  registry.rings.push_back(&s);
+}
+
+SharedRing::SharedRing(int fd, int slots, size_t stride) : state_(std::make_shared<State>()) {
+  state_->fd = fd;
+  state_->slots = slots;
+  state_->stride = stride;
+  state_->base = map_file(fd, static_cast<size_t>(slots) * stride);
+  if (state_->base == nullptr) fail("a worker process cannot map the shared memory of its batches", errno);
+}
+
+SharedRing::~SharedRing() {
+  if (state_->owner() && !state_->all.empty()) state_->punch_free();
+}
+
+int SharedRing::fd() const { return state_->fd; }
+int SharedRing::slots() const { return state_->slots; }
+size_t SharedRing::stride() const { return state_->stride; }
+uint8_t* SharedRing::data(int slot) const { return state_->base + static_cast<size_t>(slot) * state_->stride; }
+
+size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
+  if (needed <= reserved) return reserved;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t until = std::min((needed + page - 1) / page * page, state_->stride);
+  if (until < needed)
+    throw Error(ErrorKind::system, "a batch of " + std::to_string(needed) + " bytes is longer than a slot of the shared ring",
+                {}, -1, EFBIG);
+  refuse_if_memory_is_short(until - reserved, "this batch");
+  const size_t begin = static_cast<size_t>(slot) * state_->stride + reserved;
+  while (fallocate(state_->fd, 0, static_cast<off_t>(begin), static_cast<off_t>(until - reserved)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EOPNOTSUPP) break;
+    fail("there is no memory for a batch of " + std::to_string(needed) + " bytes; use a smaller batch_size, prefetch_factor or "
+         "num_workers", errno);
+  }
+  return until;
+}
+
+int SharedRing::take() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->free.empty()) return -1;
+  const int slot = state_->free.back();
+  state_->free.pop_back();
+  return slot;
+}
+
+void SharedRing::give_back(int slot) { state_->put(slot); }
+
+void SharedRing::set_reserved(int slot, size_t bytes) {
+  const std::lock_guard lock(state_->mutex);
+  state_->all[static_cast<size_t>(slot)].reserved = bytes;
+}
+
+size_t SharedRing::reserved(int slot) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->all[static_cast<size_t>(slot)].reserved;
+}
+
+std::shared_ptr<const void> SharedRing::lend(int slot) {
+  // Allocated before the slot is marked, so that a failure here changes nothing.
+  auto loan = std::shared_ptr<Loan>(new Loan{state_, slot});
+  const std::lock_guard lock(state_->mutex);
+  state_->all[static_cast<size_t>(slot)].lent = true;
+  ++state_->lent;
+  return loan;
+}
+
+int SharedRing::free_slots() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<int>(state_->free.size());
+}
+
+int SharedRing::lent_slots() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->lent;
+}
+
+size_t SharedRing::memory_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  size_t bytes = 0;
+  for (const auto& slot : state_->all) bytes += slot.reserved;
+  return bytes;
+}
+
+}  // namespace millrace

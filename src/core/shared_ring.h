@@ -1,0 +1,62 @@
+// SharedRing: batches' memory that worker processes fill and the process that made it lends to tensors.
+//
+// One anonymous file (memfd), mapped whole into every process. It is cut into ranges of equal stride, the slots, most of which never
+// get a page: a slot takes memory as far as a batch in it reached, and keeps it, because fresh pages cost more than the batch.
+// So there is no size to agree on, and a batch may be longer than the last.
+//
+//   free -> filling (taken for a task) -> lent (while tensors over it live) -> free
+//
+// Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared memory, so a killed
+// worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a slot between the task that names it and
+// the answer, at no other time.
+// Fork: a child may read what was lent when it was forked, for as long as it likes: those slots are not used again (retired). In
+// the child itself ending a loan does nothing.
+// Bound: `slots` slots, of which at most `warm` free ones keep their memory. Threads: the owner's calls from any thread (one
+// lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers' mappings are gone too, free slots
+// at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace millrace {
+
+class SharedRing {
+ public:
+  // Makes the file. Throws Error(system) when the system has no address space or no descriptor left.
+  SharedRing(int slots, int warm);
+  // A worker's view of the ring behind `fd`, which is then owned by this object; for filling only.
+  SharedRing(int fd, int slots, size_t stride);
+  ~SharedRing();
+  SharedRing(const SharedRing&) = delete;
+  SharedRing& operator=(const SharedRing&) = delete;
+
+  int fd() const;
+  int slots() const;
+  size_t stride() const;                  // bytes from one slot to the next, the most a batch can take
+  uint8_t* data(int slot) const;          // aligned to pages
+
+  // Any process: makes sure that the first `needed` bytes of the slot have memory, when the first `reserved` have; returns the
+  // bytes that have it now. Throws Error(system, ENOMEM) with a sentence instead of running into the memory limit, and never
+  // leaves it to a write to find out that there is none.
+  size_t reserve(int slot, size_t reserved, size_t needed) const;
+
+  // Owner:
+  int take();                             // a free slot, the one that came back last; -1 when there is none
+  void give_back(int slot);               // taken, not lent
+  void set_reserved(int slot, size_t bytes);
+  size_t reserved(int slot) const;
+  std::shared_ptr<const void> lend(int slot);  // taken -> lent; free again when the last copy dies, on any thread
+  int free_slots() const;
+  int lent_slots() const;
+  size_t memory_bytes() const;            // reserved in all slots
+
+ private:
+  friend struct SharedRingAtFork;
+  struct State;
+  struct Loan;
+  std::shared_ptr<State> state_;  // shared with the loans, which may outlive the ring
+};
+
+}  // namespace millrace

@@ -1,0 +1,194 @@
+// The shared ring: slots go round, keep their memory, outlive the ring while lent, and a fork changes nothing it should not.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "core/memory_budget.h"
+#include "core/shared_ring.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+size_t pages_of(const SharedRing& ring) {
+  struct stat status {};
+  fstat(ring.fd(), &status);
+  return static_cast<size_t>(status.st_blocks) * 512;
+}
+
+bool in_child(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+size_t fill(SharedRing& ring, int slot, size_t bytes, uint8_t value) {
+  const size_t reserved = ring.reserve(slot, ring.reserved(slot), bytes);
+  ring.set_reserved(slot, reserved);
+  std::memset(ring.data(slot), value, bytes);
+  return reserved;
+}
+
+TEST(SharedRing, TheSlotThatCameBackLastIsTakenFirst) {
+  SharedRing ring(4, 4);
+  const int a = ring.take(), b = ring.take();
+  EXPECT_EQ(ring.free_slots(), 2);
+  ring.give_back(a);
+  ring.give_back(b);
+  EXPECT_EQ(ring.take(), b);
+  EXPECT_EQ(ring.take(), a);
+  ring.take();
+  ring.take();
+  EXPECT_EQ(ring.take(), -1);
+}
+
+TEST(SharedRing, SlotsGrowInPlaceAndKeepTheirMemory) {
+  SharedRing ring(64, 8);
+  EXPECT_EQ(pages_of(ring), 0u);
+  const int slot = ring.take();
+  fill(ring, slot, 5000, 1);
+  const size_t grown = fill(ring, slot, 3 << 20, 2);
+  EXPECT_EQ(grown, size_t{3} << 20);
+  EXPECT_EQ(pages_of(ring), size_t{3} << 20);
+  ring.give_back(slot);
+  EXPECT_EQ(pages_of(ring), size_t{3} << 20);
+  EXPECT_EQ(ring.reserve(slot, grown, 100), grown);
+}
+
+TEST(SharedRing, FreeSlotsBeyondTheWorkingSetGiveTheirMemoryBack) {
+  SharedRing ring(16, 2);
+  std::vector<int> slots;
+  for (int i = 0; i < 6; ++i) fill(ring, slots.emplace_back(ring.take()), 1 << 20, 1);
+  for (const int slot : slots) ring.give_back(slot);
+  EXPECT_EQ(pages_of(ring), size_t{2} << 20);
+  EXPECT_EQ(ring.free_slots(), 16);
+  EXPECT_EQ(ring.take(), slots.back());
+}
+
+TEST(SharedRing, LoansOutliveTheRing) {
+  auto ring = std::make_unique<SharedRing>(4, 4);
+  const int slot = ring->take();
+  fill(*ring, slot, 4096, 7);
+  const uint8_t* data = ring->data(slot);
+  auto loan = ring->lend(slot);
+  auto second = loan;
+  const int fd = dup(ring->fd());
+  ring.reset();
+  loan.reset();
+  EXPECT_EQ(data[4095], 7);
+  second.reset();
+  struct stat status {};
+  fstat(fd, &status);
+  EXPECT_EQ(status.st_blocks, 0);  // also while somebody has the file
+  close(fd);
+}
+
+TEST(SharedRing, AnotherProcessFillsIt) {
+  SharedRing ring(4, 4);
+  const int slot = ring.take();
+  EXPECT_TRUE(in_child([&] {
+    SharedRing mine(dup(ring.fd()), ring.slots(), ring.stride());
+    mine.reserve(slot, 0, 10000);
+    std::memset(mine.data(slot), 9, 10000);
+    return true;
+  }));
+  EXPECT_EQ(ring.data(slot)[9999], 9);
+}
+
+TEST(SharedRing, AForkedChildKeepsWhatItInherited) {
+  SharedRing ring(8, 8);
+  const int slot = ring.take();
+  fill(ring, slot, 4096, 3);
+  auto loan = ring.lend(slot);
+  int to_child[2], to_parent[2];
+  ASSERT_EQ(pipe(to_child) | pipe(to_parent), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    char go;
+    const bool told = read(to_child[0], &go, 1) == 1;  // after the parent has gone on
+    const bool intact = ring.data(slot)[100] == 3;
+    loan.reset();                            // nobody's slot
+    _exit(told && intact ? 0 : 1);
+  }
+  loan.reset();
+  EXPECT_EQ(ring.free_slots(), 7);  // retired
+  for (int i = 0; i < 20; ++i) {
+    const int next = ring.take();
+    EXPECT_NE(next, slot);
+    fill(ring, next, 4096, 4);
+    ring.give_back(next);
+  }
+  ASSERT_EQ(write(to_child[1], "x", 1), 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(SharedRing, SlotsAreTakenAndDroppedOnManyThreadsWhileProcessesFork) {
+  SharedRing ring(32, 4);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&ring, &stop, t] {
+      std::mt19937 random(static_cast<uint32_t>(t));
+      while (!stop) {
+        const int slot = ring.take();
+        if (slot < 0) continue;
+        fill(ring, slot, 1 + random() % 20000, static_cast<uint8_t>(t));
+        if (random() % 2) {
+          auto loan = ring.lend(slot);
+          EXPECT_EQ(ring.data(slot)[0], t);
+        } else {
+          ring.give_back(slot);
+        }
+      }
+    });
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(in_child([] { return true; }));
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ring.lent_slots(), 0);
+}
+
+TEST(SharedRing, TooLongABatchAndTooLittleMemoryAreSentences) {
+  SharedRing ring(1 << 20, 1);  // so short a stride
+  try {
+    ring.reserve(0, 0, ring.stride() + 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), EFBIG);
+  }
+  SharedRing long_slots(1, 1);
+  try {
+    long_slots.reserve(0, 0, size_t{1} << 43);  // 8 TiB
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ENOMEM);
+    EXPECT_NE(std::string(error.what()).find("batch_size"), std::string::npos) << error.what();
+  }
+}
+
+TEST(MemoryBudget, IsSomeMemoryAndNamesItsLimit) {
+  const MemoryBudget budget = memory_budget();
+  EXPECT_GT(budget.available_bytes, size_t{1} << 20);
+  EXPECT_LT(budget.available_bytes, size_t{1} << 50);
+  EXPECT_FALSE(budget.limit.empty());
+  EXPECT_NO_THROW(refuse_if_memory_is_short(4096, "a test"));
+}
+
+}  // namespace
+}  // namespace millrace

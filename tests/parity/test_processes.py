@@ -1,0 +1,239 @@
+"""Worker processes of millrace against torch's: the same batches, order, errors, and states of the generators left behind."""
+
+import dataclasses
+import itertools
+import random
+import warnings
+
+import numpy as np
+import process_data
+import pytest
+import torch
+from loader_data import generator_states
+from process_data import SAMPLES, AtOnce, Failing, Made, Noisy, Stream
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+
+import millrace
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class only_ours:
+    """While it is entered, torch's own worker loop and iterator cannot run."""
+
+    def __enter__(self):
+        self.patch = pytest.MonkeyPatch()
+
+        def refuse(*args, **kwargs):
+            raise AssertionError("torch's own iterator was used")
+
+        self.patch.setattr(torch.utils.data._utils.worker, "_worker_loop", refuse)
+        self.patch.setattr(torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "__init__", refuse)
+
+    def __exit__(self, *_):
+        self.patch.undo()
+
+
+def plain(value):
+    """A value with its types, comparable with ==."""
+    if isinstance(value, torch.Tensor):
+        layout = (tuple(value.shape), value.stride()) if value.layout == torch.strided else tuple(value.shape)
+        return type(value).__name__, str(value.dtype), layout, value.requires_grad, repr(value.to_dense().tolist())
+    if isinstance(value, np.ndarray):
+        return "ndarray", value.dtype.str, value.shape, value.strides, value.flags.writeable, repr(value.tolist())
+    if isinstance(value, dict):
+        return type(value).__name__, [(key, plain(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [plain(part) for part in value]
+    if dataclasses.is_dataclass(value):
+        return type(value).__name__, plain(vars(value))
+    return type(value).__name__, value
+
+
+def first_lines(error):
+    return type(error).__name__, str(error).split("Original Traceback")[0], [
+        line for line in str(error).splitlines()[-3:] if not line.startswith(" ") and "(raised by dataset[" not in line
+    ][-1:]
+
+
+def walk(loader, epochs, stop_after):
+    seen = []
+    for _ in range(epochs):
+        iterator, failures = iter(loader), 0
+        for step in itertools.count():
+            if step == stop_after:
+                break
+            try:
+                seen.append(plain(next(iterator)))
+            except StopIteration:
+                seen.append("end")
+                break
+            except Exception as error:
+                seen.append(first_lines(error))
+                failures += 1
+                if failures > 20:
+                    raise
+    return seen
+
+
+def both(dataset, epochs=2, stop_after=None, **arguments):
+    """What torch's loader and ours give, with the generators' states afterwards; ours is checked to be ours."""
+    results = []
+    for loader_class in (TorchLoader, millrace.DataLoader):
+        torch.manual_seed(5), random.seed(5), np.random.seed(5)
+        given = {key: value() if callable(value) and key in ("sampler", "generator", "batch_sampler") else value
+                 for key, value in arguments.items()}
+        loader = loader_class(dataset, **given)
+        if loader_class is TorchLoader:
+            seen = walk(loader, epochs, stop_after)
+        elif given.get("num_workers", 0) == 0:
+            seen = walk(loader, epochs, stop_after)
+        else:
+            with only_ours():
+                seen = walk(loader, epochs, stop_after)
+            assert loader.stats()["engine"] == "processes"
+        results.append((seen, generator_states()))
+    return results
+
+
+def check(*args, **kwargs):
+    torchs, ours = both(*args, **kwargs)
+    assert ours[0] == torchs[0]
+    assert ours[1] == torchs[1]
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_every_kind_of_sample(kind):
+    check(Made(kind), epochs=1, batch_size=4, num_workers=2)
+
+
+@pytest.mark.parametrize("kind", ["dict", "tuple", "missing key", "array", "str"])
+def test_samples_fetched_at_once(kind):
+    check(AtOnce(kind), epochs=1, batch_size=4, num_workers=2)
+
+
+@pytest.mark.parametrize("kind", ["dict", "array", "tensor", "namedtuple", "str", "None", "dataclass", "sparse", "transposed"])
+def test_without_batches(kind):
+    check(Made(kind), epochs=1, batch_size=None, num_workers=2)
+
+
+def as_list(samples):
+    return samples
+
+
+def stacked(samples):
+    return torch.stack([torch.as_tensor(sample) for sample in samples]), len(samples)
+
+
+def views(samples):
+    base = torch.arange(24.0).reshape(4, 6) + float(samples[0])
+    return {"t": base.t(), "slice": base[:, 1:3], "expanded": base[:1].expand(5, 6), "same": [base, base],
+            "array": np.arange(5000.0)[::2], "large": np.arange(4000), "nothing": None, "set": {1, 2}}  # fmt: skip
+
+
+def failing_collate(samples):
+    if 4 in samples:
+        raise RuntimeError("collate failed")
+    return samples
+
+
+@pytest.mark.parametrize("collate", [as_list, stacked, views, failing_collate])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_own_collate_functions(collate, workers):
+    check(Made("int"), epochs=1, batch_size=4, num_workers=workers, collate_fn=collate)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("generator", [None, lambda: torch.Generator().manual_seed(9)], ids=["global", "generator"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_map_style(drop_last, workers, shuffle, generator, persistent):
+    if persistent and workers == 0:
+        pytest.skip("torch refuses it")
+    check(Noisy(), epochs=3, batch_size=3, drop_last=drop_last, num_workers=workers, shuffle=shuffle, generator=generator,
+          persistent_workers=persistent)  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("batch_size, drop_last", [(4, False), (4, True), (None, False)])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_iterable_style(workers, batch_size, drop_last, persistent):
+    if persistent and workers == 0:
+        pytest.skip("torch refuses it")
+    check(Stream(), epochs=2, batch_size=batch_size, drop_last=drop_last, num_workers=workers, persistent_workers=persistent)
+
+
+SAMPLERS = {
+    "random with replacement": lambda: RandomSampler(range(13), replacement=True, num_samples=9),
+    "subset": lambda: SubsetRandomSampler([1, 5, 7, 2]),
+    "weighted": lambda: WeightedRandomSampler([1.0, 2.0, 3.0] * 4, 10),
+    "distributed": lambda: DistributedSampler(range(13), num_replicas=2, rank=1, shuffle=True),
+    "list": lambda: [3, 1, 2],
+    "generator expression": lambda: (i for i in (4, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("prefetch", [1, 3])
+def test_samplers(sampler, workers, prefetch):
+    check(Noisy(), batch_size=2, num_workers=workers, sampler=SAMPLERS[sampler], prefetch_factor=prefetch if workers else None)
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 3])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_early_ends(stop_after, persistent):
+    check(Noisy(), epochs=3, stop_after=stop_after, batch_size=2, num_workers=2, shuffle=True, persistent_workers=persistent)
+
+
+def seeding(worker_id):
+    torch.manual_seed(100 + worker_id), random.seed(worker_id), np.random.seed(worker_id)
+    torch.utils.data.get_worker_info().dataset.extra = worker_id
+
+
+def failing_init(worker_id):
+    if worker_id == 1:
+        raise ValueError("no such worker")
+
+
+@pytest.mark.parametrize("init", [seeding, failing_init])
+def test_worker_init_fn(init):
+    # After the first error torch's worker goes on without a fetcher; ours reports the same error again.
+    check(Noisy(), batch_size=2, num_workers=2, worker_init_fn=init, stop_after=2 if init is failing_init else None)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_start_methods(method):
+    check(Noisy(), epochs=1, batch_size=5, num_workers=2, shuffle=True, multiprocessing_context=method)
+
+
+@pytest.mark.parametrize("how", ["KeyError", "ValueError", "OwnError", "Unicode", "Stop"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_errors(how, workers):
+    check(Failing(how), epochs=1, batch_size=2, num_workers=workers)
+
+
+def test_errors_name_the_sample():
+    loader = millrace.DataLoader(Failing("ValueError"), batch_size=2, num_workers=1)
+    with pytest.raises(ValueError, match=r"Caught ValueError in DataLoader worker process 0(.|\n)*wrong\n\(raised by dataset\[3\]\)"):
+        list(loader)
+
+
+def test_length_warnings_of_iterable_datasets():
+    def warnings_of(loader_class):
+        loader = loader_class(process_data.StreamWithLen(), batch_size=2, num_workers=2)
+        len(loader)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(loader)
+        return [str(w.message).replace(hex(id(loader.dataset)), "") for w in caught if "Length of IterableDataset" in str(w.message)]
+
+    torchs, ours = warnings_of(TorchLoader), warnings_of(millrace.DataLoader)
+    assert len(ours) == len(torchs) > 0
+
+
+def test_out_of_order():
+    loader = millrace.DataLoader(Noisy(), batch_size=2, num_workers=3, in_order=False)
+    assert sorted(i for batch in loader for i in batch["index"].tolist()) == list(range(13))
