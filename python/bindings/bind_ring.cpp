@@ -7,6 +7,7 @@
 #include "bindings.h"
 #include "core/memory_budget.h"
 #include "core/shared_ring.h"
+#include "core/stream_copy.h"
 #include "millrace/error.h"
 #include "torch_bridge/row_writer.h"
 #include "torch_bridge/tensor.h"
@@ -67,7 +68,8 @@ py::object pack(SharedRing& ring, int slot, size_t reserved, const py::list& ten
   uint8_t* base = ring.data(slot);
   for (const TensorSpan& span : spans) {
     const TensorField& field = span.field();
-    std::memcpy(base + field.offset, span.data(), span.size_bytes());
+    if (worth_streaming(span.size_bytes(), end)) copy_to_memory(base + field.offset, span.data(), span.size_bytes());
+    else std::memcpy(base + field.offset, span.data(), span.size_bytes());
     add_field(field.offset, field.type, py::tuple(py::cast(field.sizes)), py::tuple(py::cast(field.strides)));
   }
   for (size_t i = 0; i < raw.size(); ++i) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "core/stream_copy.h"
 #include "torch_bridge/tensor.h"
 
 namespace millrace {
@@ -94,6 +95,10 @@ struct RowWriter::Impl {
   bool write_tensor(const Node& node, PyObject* value);
   bool write_array(const Node& node, const py::array& array);
   uint8_t* row(const Node& node) const { return ring.data(slot) + node.offset + static_cast<size_t>(rows) * node.row_bytes; }
+  void copy_row(const Node& node, const void* from) const {
+    if (worth_streaming(node.row_bytes, used)) copy_to_memory(row(node), from, node.row_bytes);
+    else std::memcpy(row(node), from, node.row_bytes);
+  }
   bool start(PyObject* sample);
   py::object describe(const Node& node) const;
 };
@@ -207,7 +212,7 @@ bool RowWriter::Impl::write_tensor(const Node& node, PyObject* value) {
   if (!is_plain_tensor(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
   if (tensor.scalar_type() != node.element || tensor.sizes() != at::IntArrayRef(node.sizes)) return false;
-  if (tensor.is_contiguous()) std::memcpy(row(node), tensor.const_data_ptr(), node.row_bytes);
+  if (tensor.is_contiguous()) copy_row(node, tensor.const_data_ptr());
   else at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
   return true;
 }
@@ -217,7 +222,7 @@ bool RowWriter::Impl::write_array(const Node& node, const py::array& array) {
   for (size_t d = 0; d < node.sizes.size(); ++d)
     if (array.shape(static_cast<py::ssize_t>(d)) != node.sizes[d] || array.strides(static_cast<py::ssize_t>(d)) < 0) return false;
   if (contiguous(array)) {
-    std::memcpy(row(node), array.data(), node.row_bytes);
+    copy_row(node, array.data());
     return true;
   }
   std::vector<int64_t> strides;  // torch counts elements, numpy bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import threading
@@ -24,20 +25,23 @@ def _tensor_of_slot(number: int) -> torch.Tensor:
     return _unpacking.tensors[number]
 
 
+def _take_large(taken: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
+    """Whether the buffer stays in the pickle; else it is appended."""
+    view = buffer.raw()
+    if view.nbytes < _OUT_OF_BAND_BYTES:
+        return True
+    taken.append(view)
+    return False
+
+
 class _Packer(ForkingPickler):
     """torch's rules for values that cross processes, but plain tensors and large arrays go into the slot."""
 
     def __init__(self, file: io.BytesIO) -> None:
         self.tensors: list[torch.Tensor] = []
         self.buffers: list[memoryview] = []
-        super().__init__(file, 5, True, self._take_buffer)
-
-    def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
-        view = buffer.raw()
-        if view.nbytes < _OUT_OF_BAND_BYTES:
-            return True  # stays in the pickle
-        self.buffers.append(view)
-        return False
+        # Not a method of this object: it would hold itself, and with it a batch, until the next garbage collection.
+        super().__init__(file, 5, True, functools.partial(_take_large, self.buffers))
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is torch.Tensor and _core.is_plain_tensor(value):
