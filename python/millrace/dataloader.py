@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
+from torch.utils.data.dataloader import _DatasetKind
 
 from . import _core
 from .errors import UnavailableError
-from .fallback import CountedInlineIter
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
-from .workers import ProcessIter
+from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
 
 _NATIVE = ("auto", "never", "require")
 _ON_ERROR = ("raise", "skip", "replace")
+_WORKER_METHODS = ("auto", "process", "thread")
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
@@ -27,7 +29,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset,
     its transform, the sampler, `collate_fn` and `worker_init_fn`. When the engine knows them all, batches are made by
-    `num_workers` native threads (0: in `next()`), else by torch's own iterator; `explain()` says which, and what to change.
+    `num_workers` native threads (0: in `next()`), else by your Python code in worker processes; `explain()` says which, and what
+    to change.
 
     Further arguments, keyword-only, readable and settable as attributes:
 
@@ -38,8 +41,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         "skip": rows from the epoch's end fill the holes, so the epoch gets shorter than `len(loader)`; the sampler is drained
         when the epoch starts, so it must end.
         "replace": the next readable index of the dataset takes the place; every length stays.
-        What was left out is listed in `stats()["errors"]`. A loader that falls back to torch refuses anything but "raise" at
-        `iter()`.
+        What was left out is listed in `stats()["errors"]`. Datasets that are Python code know "raise" and, when they are
+        map-style and batched, "replace"; anything else is refused at `iter()`.
+    worker_method: where a dataset that is Python code runs, with workers. "process": in worker processes, as torch's, over one shared
+        ring of batches. "thread": in threads of this process, which share the dataset and its memory; right for code that releases
+        the GIL. "auto": in processes, or in threads on an interpreter without GIL.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
@@ -53,6 +59,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     native: Literal["auto", "never", "require"]
     on_error: Literal["raise", "skip", "replace"]
+    worker_method: Literal["auto", "process", "thread"]
 
     def __init__(
         self,
@@ -76,11 +83,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         in_order: bool = True,
         native: Literal["auto", "never", "require"] = "auto",
         on_error: Literal["raise", "skip", "replace"] = "raise",
+        worker_method: Literal["auto", "process", "thread"] = "auto",
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
         if on_error not in _ON_ERROR:
             raise ValueError(f"on_error={on_error!r} is unknown; use one of {', '.join(map(repr, _ON_ERROR))}")
+        if worker_method not in _WORKER_METHODS:
+            raise ValueError(f"worker_method={worker_method!r} is unknown; use one of {', '.join(map(repr, _WORKER_METHODS))}")
         if isinstance(num_workers, str):
             if num_workers != "auto":
                 raise ValueError(f'num_workers={num_workers!r} is neither a number nor "auto"')
@@ -88,6 +98,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native
         self.on_error = on_error
+        self.worker_method = worker_method
         self._millrace_run: Optional[RunRecord] = None
         super().__init__(
             dataset,
@@ -119,7 +130,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
             iterator: Any = native_class(self, plan.job, record)
         else:
-            python_class = ProcessIter if self.num_workers > 0 else CountedInlineIter
+            python_class = {"processes": ProcessIter, "threads": ThreadIter, "inline": InlineIter}[record.engine]
             iterator = python_class(self, record)
         self._millrace_run = record
         return iterator
@@ -129,13 +140,23 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return
         if self.native == "require":
             raise UnavailableError(f'native="require", but this loader runs in Python:\n{plan}')
-        if self.on_error != "raise":
-            raise UnavailableError(f'on_error="{self.on_error}" needs the native engine, but this loader runs in Python:\n{plan}')
+        if self.on_error == "skip":
+            raise UnavailableError(
+                f'on_error="skip" needs the native engine, but this loader runs in Python; on_error="replace" works there:\n{plan}'
+            )
+        if self.on_error == "replace" and not (self._dataset_kind == _DatasetKind.Map and self._auto_collation):
+            raise UnavailableError('on_error="replace" takes the next index of a map-style dataset, in batches; this loader has none')
 
     def _engine_name(self, plan: Plan) -> str:
         if self.num_workers == 0:
             return "inline"
-        return "processes" if plan.job is None else "threads"
+        return "threads" if plan.job is not None or self._in_threads() else "processes"
+
+    def _in_threads(self) -> bool:
+        """Whether workers that run Python are threads: where asked for, and where they need not take turns."""
+        if self.worker_method == "auto":
+            return not getattr(sys, "_is_gil_enabled", lambda: True)()
+        return self.worker_method == "thread"
 
     def explain(self) -> str:
         """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing."""
@@ -144,10 +165,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def stats(self) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
 
-        engine: "threads" (native), "processes" (torch's workers) or "inline" (no workers); samples, batches: handed out;
-        wait_seconds: the time that `next()` kept the consumer waiting. Of native iterators only, else zero: bytes read; seconds
-        {read, decode, transform, collate} summed over threads; slots and overflow_slots of the ring; errors: {index, path,
-        offset, reason} of each sample left out.
+        engine: "threads", "processes" or "inline" (no workers); samples, batches: handed out; wait_seconds: the time that
+        `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full; errors: {index, path,
+        offset, reason} of each sample left out; bytes read (native) or moved (processes). Of native iterators only, else zero:
+        seconds {read, decode, transform, collate} summed over threads.
         """
         record = self._millrace_run
         return (record or RunRecord(self._engine_name(make_plan(self)))).stats()

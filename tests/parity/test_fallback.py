@@ -1,4 +1,4 @@
-"""Whatever the engine does not know runs on torch's iterators, and nobody can tell the difference."""
+"""Whatever the engine does not know runs as Python code, and nobody can tell the difference."""
 
 import collections
 import random
@@ -132,14 +132,24 @@ def test_persistent_workers_stay_and_epochs_count():
     assert loader.seed == loader._iterator._base_seed
 
 
-def test_what_torch_cannot_do_is_refused():
+def test_what_python_code_cannot_have_is_refused():
     loader = millrace.DataLoader([1, 2], on_error="skip")
     with pytest.raises(
-        millrace.UnavailableError, match='on_error="skip" needs the native engine.*\ndataset: python — list is Python code'
+        millrace.UnavailableError, match='on_error="skip" needs the native engine(.|\n)*\ndataset: python — list is Python code'
     ):
         iter(loader)
+    with pytest.raises(millrace.UnavailableError, match="map-style dataset, in batches"):
+        iter(millrace.DataLoader(Stream(), on_error="replace"))
     loader = millrace.DataLoader([1, 2], native="require")
     with pytest.raises(millrace.UnavailableError) as caught:
         iter(loader)
     assert loader.explain() in str(caught.value)
     assert isinstance(caught.value, RuntimeError)
+
+
+@pytest.mark.parametrize("workers, method", [(0, "auto"), (2, "process"), (2, "thread")])
+def test_samples_that_cannot_be_had_are_replaced(workers, method):
+    loader = millrace.DataLoader(Broken(), batch_size=2, num_workers=workers, worker_method=method, on_error="replace")
+    assert [batch.tolist() for batch in loader] == [[0, 1], [3, 3], [4, 5]]
+    (error,) = loader.stats()["errors"]
+    assert error["index"] == 2 and "KeyError" in error["reason"]

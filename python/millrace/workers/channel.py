@@ -25,9 +25,9 @@ STOP = 3
 
 # From a worker. Each but RESUMED brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
 # memory, samples, layout number.
-ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None), or absent
-TREE = 2  # anything; the pickle is of (fields, the value's pickle, number of tensors among the fields)
-INLINE = 3  # the pickle is torch's own, with tensors in torch's own shared memory
+ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors), or absent
+TREE = 2  # (batch, errors); the pickle is of (fields, the value's pickle, number of tensors among the fields)
+INLINE = 3  # (batch, errors); the pickle is torch's own, with tensors in torch's own shared memory
 ENDED = 4  # the dataset's iterator has ended
 DROPPED = 5  # a task that came after the end
 RESUMED = 6

@@ -7,16 +7,18 @@ collate_fn of the user's, or with samples that are not plain, it does what torch
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
-from typing import Any
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
 
+from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from .batches import samples_again
 
-_AS_SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
+_SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
 
 
 class Rows:
@@ -27,33 +29,39 @@ ROWS = Rows()
 
 
 class Sink:
-    """The slot that this worker's present batch goes to."""
+    """Where a worker's present batch goes, and what is known of it.
 
-    def __init__(self, ring: _core.SharedRing) -> None:
+    `writer` is None where batches are handed on as objects: in threads, and without workers.
+    """
+
+    def __init__(self, ring: Optional[_core.SharedRing] = None) -> None:
         self.ring = ring
-        self.writer = _core.RowWriter(ring)
+        self.writer = None if ring is None else _core.RowWriter(ring)
         self.slot = -1
         self.reserved = 0
         self.samples = 0  # in the batch that was fetched last
+        self.errors: list[dict[str, Any]] = []  # of samples replaced in it, as stats() lists them
 
-    def open(self, slot: int, reserved: int) -> None:
-        self.slot, self.reserved = slot, reserved
+    def open(self, slot: int = -1, reserved: int = 0) -> None:
+        self.slot, self.reserved, self.errors = slot, reserved, []
 
 
 class _Fetcher:
-    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool, sink: Sink) -> None:
+    def __init__(
+        self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool, sink: Sink, on_error: str = "raise"
+    ) -> None:
         self.dataset = dataset
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.drop_last = drop_last
         self.sink = sink
+        self.replace = on_error == "replace"
 
     def collate(self, samples: Iterator[Any], capacity: int, least: int = 0) -> Any:
         """collate_fn of all samples; `capacity` is the most there can be. With fewer than `least`: StopIteration."""
-        sink = self.sink
+        sink, writer = self.sink, self.sink.writer
         rest: list[Any] = []
-        if self.collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == _AS_SHIPPED:
-            writer = sink.writer
+        if writer is not None and self.collate_fn is _utils.collate.default_collate and _as_shipped():
             writer.begin(sink.slot, sink.reserved, capacity)
             add = writer.add
             for sample in samples:
@@ -81,9 +89,9 @@ class MapFetcher(_Fetcher):
     def fetch(self, index: Any) -> Any:
         self.sink.samples = 1
         if not self.auto_collation:
-            return self.collate_fn(self.dataset[index])
+            return self.collate_fn(self._sample(index))
         getitems = getattr(self.dataset, "__getitems__", None)
-        if getitems:
+        if getitems and not self.replace:
             samples = getitems(index)
             if type(samples) is not list:
                 self.sink.samples = operator.length_hint(samples, 1)
@@ -91,19 +99,30 @@ class MapFetcher(_Fetcher):
             return self.collate(iter(samples), len(samples))
         if not isinstance(index, (list, tuple)):
             index = list(index)
-        return self.collate(self._samples(index), len(index))
+        return self.collate(map(self._sample, index), len(index))
 
-    def _samples(self, indices: Iterable[Any]) -> Iterator[Any]:
-        dataset = self.dataset
-        for index in indices:
+    def _sample(self, index: Any) -> Any:
+        try:
+            return self.dataset[index]
+        except Exception as error:
+            if self.replace:
+                return self._next_readable(index, error)
+            error.__millrace_index__ = index  # type: ignore[attr-defined]
+            if isinstance(error, StopIteration):  # what iterates over samples may not take it for their end
+                raise _Stopped(error) from None
+            raise
+
+    def _next_readable(self, index: int, error: Exception) -> Any:
+        """on_error="replace": the next sample in the dataset's order that can be had. Each failure is recorded."""
+        length = len(self.dataset)
+        first = operator.index(index) % length
+        for step in range(1, length):
+            self.sink.errors.append({"index": (first + step - 1) % length, "path": "", "offset": -1, "reason": repr(error)})
             try:
-                sample = dataset[index]
-            except Exception as error:
-                error.__millrace_index__ = index  # type: ignore[attr-defined]
-                if isinstance(error, StopIteration):  # a generator may not let it through
-                    raise _Stopped(error) from None
-                raise
-            yield sample
+                return self.dataset[(first + step) % length]
+            except Exception as next_error:
+                error = next_error
+        raise error
 
 
 class IterableFetcher(_Fetcher):
@@ -137,12 +156,31 @@ class _Stopped(Exception):
     """A map-style dataset raised StopIteration."""
 
 
-def make_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool, sink: Sink) -> Any:
+def _as_shipped() -> bool:
+    return _utils.collate.default_collate_fn_map == _SHIPPED
+
+
+def make_fetcher(
+    kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool, sink: Sink, on_error: str = "raise"
+) -> Any:
     cls = MapFetcher if kind == _DatasetKind.Map else IterableFetcher
-    return cls(dataset, auto_collation, collate_fn, drop_last, sink)
+    return cls(dataset, auto_collation, collate_fn, drop_last, sink, on_error)
 
 
 def stop_iteration_of(error: BaseException) -> BaseException:
     """The StopIteration behind a `_Stopped`, else the error itself."""
     return error.args[0] if isinstance(error, _Stopped) else error
 
+
+def wrapped_error(where: str) -> ExceptionWrapper:
+    """The exception being handled, as torch carries it to the consumer, and which sample it came from."""
+    exc_type, error, trace = sys.exc_info()
+    true = stop_iteration_of(error)  # type: ignore[arg-type]
+    if true is not error:
+        exc_type, trace = type(true), true.__traceback__
+    wrapper = ExceptionWrapper((exc_type, true, trace), where)
+    index = getattr(true, "__millrace_index__", None)
+    if index is not None:
+        wrapper.exc_msg += f"(raised by dataset[{index!r}])\n"
+    del exc_type, error, true, trace
+    return wrapper

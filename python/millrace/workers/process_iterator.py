@@ -18,7 +18,6 @@ import os
 import pickle
 import select
 import time
-import warnings
 from collections import deque
 from typing import Any, Optional
 
@@ -36,73 +35,12 @@ from .. import _core
 from ..run_record import RunRecord
 from . import channel
 from .batches import Layout, unpack_value
-from .channel import MESSAGE, Descriptor, RingHandle
+from .channel import MESSAGE, RingHandle
 from .process_worker import WorkerJob, run_worker
+from .worker_end import MOST_OUTSTANDING, WorkerEnd, start
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
-_MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
 _NO_PIDFD_TICK_S = 0.1
-
-
-class _WorkerEnd:
-    """A worker as its parent sees it: process, pipes, and the tasks that wait for a place in its pipe.
-
-    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end.
-    """
-
-    def __init__(self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor) -> None:
-        self._ring = ring
-        self.process = process
-        self.tasks = tasks
-        self.answers = answers
-        self.layouts: dict[int, Layout] = {}
-        self.outstanding = 0  # messages sent and not answered
-        self._waiting: deque[Any] = deque()
-        os.set_blocking(answers.fd, False)
-        self.pidfd = -1
-        with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the iterator ticks
-            self.pidfd = os.pidfd_open(process.pid)
-
-    def put(self, item: Any) -> None:
-        if item is None:
-            with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has ended, or its pipe is full and it is terminated later
-                os.set_blocking(self.tasks.fd, False)
-                os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
-            return
-        self._waiting.append(item)
-        self.pump()
-
-    def pump(self) -> None:
-        """Sends what waits, as far as there are slots and room in the pipe."""
-        ring = self._ring
-        while self._waiting and self.outstanding < _MOST_OUTSTANDING:
-            slot = ring.take()
-            if slot < 0:
-                return
-            item = self._waiting.popleft()
-            if isinstance(item, _utils.worker._ResumeIteration):
-                kind, task, payload = channel.RESUME, 0, item.seed
-            else:
-                kind, (task, payload) = channel.TASK, item
-            try:
-                data = pickle.dumps(payload, 5)
-                reserved = ring.put(slot, 0, data, ring.reserved(slot))
-            except BaseException:
-                ring.give_back(slot)
-                raise
-            ring.set_reserved(slot, reserved)
-            self.outstanding += 1
-            with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
-                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, 0, 0, 0, 0))
-
-    def close(self) -> None:
-        for end in (self.tasks, self.answers):
-            channel.parents_ends.discard(end.fd)
-            end.close()
-        if self.pidfd >= 0:
-            channel.parents_ends.discard(self.pidfd)
-            os.close(self.pidfd)
-            self.pidfd = -1
 
 
 class ProcessIter(_MultiProcessingDataLoaderIter):
@@ -111,7 +49,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
     def __init__(self, loader: Any, record: RunRecord) -> None:
         self._shutdown = True  # __del__ runs even when the rest raises
         self._owner_pid = os.getpid()
-        self._ends: list[_WorkerEnd] = []
+        self._ends: list[WorkerEnd] = []
         self._workers: list[Any] = []
         self._worker_pids_set = False
         _BaseDataLoaderIter.__init__(self, loader)
@@ -120,6 +58,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         record.seed = self._base_seed
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
+        self._on_error = loader.on_error
         if self._num_workers <= 0:
             raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
         if self._prefetch_factor <= 0:
@@ -150,7 +89,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
 
     def _start_workers(self, context: Any) -> None:
         self._poll = select.poll()
-        self._end_of_fd: dict[int, _WorkerEnd] = {}
+        self._end_of_fd: dict[int, WorkerEnd] = {}
         ring = RingHandle(self._ring)
         for worker_id in range(self._num_workers):
             tasks_out, tasks_in = channel.pipe()
@@ -167,6 +106,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
                 worker_id=worker_id,
                 num_workers=self._num_workers,
                 shared_seed=self._shared_seed,
+                on_error=self._on_error,
                 ring=ring,
                 tasks=tasks_out,
                 answers=answers_in,
@@ -175,7 +115,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
             try:
-                _start(process)
+                start(process)
             except BaseException:
                 channel.parents_ends.difference_update((tasks_in.fd, answers_out.fd))
                 tasks_in.close()
@@ -184,7 +124,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
             finally:
                 tasks_out.close()
                 answers_in.close()
-            end = _WorkerEnd(self._ring, process, tasks_in, answers_out)
+            end = WorkerEnd(self._ring, process, tasks_in, answers_out)
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
@@ -322,12 +262,12 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
 
     # ---------------------------------------------------------------- answers
 
-    def _read(self, end: _WorkerEnd) -> bool:
+    def _read(self, end: WorkerEnd) -> bool:
         """Takes all answers that wait in a worker's pipe; False when its other end is closed."""
         if end.answers.fd < 0:
             return False
         try:
-            data = os.read(end.answers.fd, _MOST_OUTSTANDING * MESSAGE.size)
+            data = os.read(end.answers.fd, MOST_OUTSTANDING * MESSAGE.size)
         except BlockingIOError:
             return True
         for message in MESSAGE.iter_unpack(data):
@@ -338,7 +278,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         return bool(data)
 
     def _accept(
-        self, end: _WorkerEnd, kind: int, slot: int, task: int, begin: int, length: int, reserved: int, samples: int, layout: int, _: int
+        self, end: WorkerEnd, kind: int, slot: int, task: int, begin: int, length: int, reserved: int, samples: int, layout: int, _: int
     ) -> None:
         ring = self._ring
         ring.set_reserved(slot, reserved)
@@ -365,14 +305,16 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         self._arrived.append((task, (samples, batch)))
 
     def _batch(
-        self, end: _WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, layout: int, copy: bool
+        self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, layout: int, copy: bool
     ) -> Any:
         head = self._ring.get(slot, begin, length) if length else b""
-        if kind == channel.TREE:
-            return unpack_value(self._ring, slot, head, copy)
-        if kind == channel.INLINE:
-            return pickle.loads(head)
-        description, objects = pickle.loads(head) if head else (None, None)
+        errors: list[dict[str, Any]] = []
+        if kind != channel.ROWS:
+            batch, errors = unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
+            self._record.counters["errors"] += errors
+            return batch
+        description, objects, errors = pickle.loads(head) if head else (None, None, errors)
+        self._record.counters["errors"] += errors
         if description is not None:
             end.layouts[layout] = Layout(description)
         return end.layouts[layout].batch(self._ring, slot, samples, objects, copy)
@@ -382,19 +324,3 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
             return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
         except Exception:
             return ExceptionWrapper(where=f"in pin memory thread for device {torch.accelerator.current_device_index()}")
-
-
-def _start(process: Any) -> None:
-    try:
-        process.start()
-    except (TypeError, AttributeError, pickle.PicklingError):
-        warnings.warn(
-            "Got pickle error when attempting to start a worker Process. "
-            "This might be because the worker Process arguments are not picklable. "
-            "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
-            "to 'forkserver', which requires the worker Process arguments to be picklable. "
-            "You can also try multiprocessing.set_start_method('fork').",
-            stacklevel=2,
-        )
-        raise
-

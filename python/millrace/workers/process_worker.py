@@ -11,7 +11,6 @@ import os
 import pickle
 import random
 import select
-import sys
 from collections import deque
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
@@ -25,7 +24,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
-from .fetchers import ROWS, Sink, make_fetcher, stop_iteration_of
+from .fetchers import ROWS, Sink, make_fetcher, wrapped_error
 
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
 
@@ -45,6 +44,7 @@ class WorkerJob:
     worker_id: int
     num_workers: int
     shared_seed: Optional[int]
+    on_error: str
     ring: RingHandle
     tasks: Descriptor
     answers: Descriptor
@@ -154,7 +154,7 @@ class _Worker:
     def _make_fetcher(self) -> None:
         job = self._job
         self._fetcher = make_fetcher(
-            job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink
+            job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink, job.on_error
         )
 
     def _resume(self, shared_seed: Optional[int]) -> None:
@@ -204,20 +204,11 @@ class _Worker:
             self._send(slot, task, self._wrapped())
 
     def _wrapped(self) -> ExceptionWrapper:
-        """The exception being handled, as torch carries it to the training process, and which sample it came from."""
-        exc_type, error, trace = sys.exc_info()
-        true = stop_iteration_of(error)  # type: ignore[arg-type]
-        if true is not error:
-            exc_type, error, trace = type(true), true, true.__traceback__
-        wrapper = ExceptionWrapper((exc_type, error, trace), self._where)
-        index = getattr(error, "__millrace_index__", None)
-        if index is not None:
-            wrapper.exc_msg += f"(raised by dataset[{index!r}])\n"
+        wrapper = wrapped_error(self._where)
         try:
             ForkingPickler.dumps(wrapper)
         except Exception:  # a class that the other side could not find
             wrapper.exc_type = RuntimeError
-        del exc_type, error, true, trace
         return wrapper
 
     def _send(self, slot: int, task: int, value: Any) -> None:
@@ -226,9 +217,9 @@ class _Worker:
             writer = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if writer.layout_number != self._layout_sent or objects is not None:
+            if writer.layout_number != self._layout_sent or objects is not None or sink.errors:
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                head = ForkingPickler.dumps((layout, objects), 5)
+                head = ForkingPickler.dumps((layout, objects, sink.errors), 5)
                 length = len(head)
                 if begin + length > ring.stride:
                     raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
@@ -236,12 +227,12 @@ class _Worker:
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length, writer.layout_number)
             return
-        packed = pack_value(ring, slot, sink.reserved, value)
+        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors))
         if packed is not None:
             begin, length, sink.reserved = packed
             self._answer(channel.TREE, slot, task, begin, length)
             return
-        data = ForkingPickler.dumps(value)  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, sink.errors))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 

@@ -1,0 +1,60 @@
+"""num_workers=0 over a dataset that is Python code: torch's own iterator, timed and counted."""
+
+from __future__ import annotations
+
+import operator
+import time
+from typing import Any
+
+from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
+
+from ..run_record import RunRecord
+from .fetchers import Sink, make_fetcher
+
+
+class InlineIter(_SingleProcessDataLoaderIter):
+    """torch's iterator without workers. Type, laziness, random draws and messages are torch's."""
+
+    def __init__(self, loader: Any, record: RunRecord) -> None:
+        self._record = record
+        self._asked = 0  # samples in the index list that was taken last
+        super().__init__(loader)
+        record.seed = self._base_seed
+        # The profiler's range is named after the class that torch's users know.
+        self._profile_name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        if loader.on_error == "replace":
+            sink = Sink()
+            sink.errors = record.counters["errors"]
+            self._dataset_fetcher = make_fetcher(
+                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, sink, "replace"
+            )
+
+    def _next_index(self) -> Any:
+        index = super()._next_index()
+        self._asked = operator.length_hint(index, 1) if self._auto_collation else 1
+        return index
+
+    def __next__(self) -> Any:
+        counters = self._record.counters
+        started = time.perf_counter()
+        try:
+            batch = super().__next__()
+        finally:
+            counters["wait_seconds"] += time.perf_counter() - started
+        counters["batches"] += 1
+        streamed = self._dataset_kind == _DatasetKind.Iterable and self._auto_collation
+        counters["samples"] += _leading_length(batch) if streamed else self._asked
+        return batch
+
+
+def _leading_length(batch: Any) -> int:
+    """Samples in a collated batch of an iterable-style dataset: the length of its first part that has one."""
+    while isinstance(batch, (dict, list, tuple)) and batch:
+        first = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+        if isinstance(first, (str, bytes)) or not hasattr(first, "__len__"):
+            return len(batch)
+        batch = first
+    try:
+        return len(batch)
+    except TypeError:  # an object or tensor without a length, made by a collate_fn of its own kind
+        return 1

@@ -1,0 +1,213 @@
+"""Python datasets in worker threads: nothing is copied and nothing pickled; right for code that releases the GIL, or has none.
+
+Order, schedule and messages are those of torch's iterator, as with processes. Each thread answers get_worker_info() for itself.
+The dataset is shared by the threads (an iterable-style one is deep-copied for each, so that each has its own position).
+
+Who may touch an iterator: one consumer thread, in the process that made it. How it ends: the last batch, `_shutdown_workers()`,
+garbage collection or the interpreter's exit tell the threads to stop; each finishes the sample it is in and is waited for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import os
+import queue
+import threading
+import time
+import weakref
+from typing import Any, Optional
+
+from torch.utils.data import _utils
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _MultiProcessingDataLoaderIter
+
+from ..lowering.refusal import NotLowered
+from ..lowering.seeding import recognise_worker_init
+from ..run_record import RunRecord
+from .fetchers import Sink, make_fetcher, wrapped_error
+from .thread_info import as_no_worker, enter_worker
+
+_SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
+_live: weakref.WeakSet[ThreadIter] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A thread that is inside torch when the interpreter is torn down aborts the process."""
+    for iterator in tuple(_live):
+        iterator._shutdown_workers()
+
+
+class _Thread(threading.Thread):
+    """A worker; also what `iterator._workers` shows. Holds no reference to the iterator, which could then never be collected."""
+
+    pid = None
+    exitcode: Optional[int] = None
+
+    def __init__(self, worker_id: int, iterator: ThreadIter, answers: queue.SimpleQueue) -> None:
+        super().__init__(name="pt_data_worker", daemon=True)
+        self._worker_id = worker_id
+        self._num_workers = iterator._num_workers
+        self._base_seed = iterator._base_seed
+        self._kind = iterator._dataset_kind
+        self._arguments = (iterator._auto_collation, _quiet(iterator._collate_fn), iterator._drop_last)
+        self._on_error = iterator._on_error
+        self._dataset = iterator._dataset if self._kind == _DatasetKind.Map else _own_copy(iterator._dataset)
+        self._init_fn = iterator._worker_init_fn
+        self._answers = answers
+        self._tasks: queue.SimpleQueue = queue.SimpleQueue()
+        self.stopping = False
+        self.put = self._tasks.put  # torch's logic puts tasks into it as into a queue
+
+    def terminate(self) -> None:
+        self.stopping = True
+        self.put(None)
+
+    def run(self) -> None:
+        where = f"in DataLoader worker thread {self._worker_id}"
+        failure, fetcher, sink = None, None, Sink()
+        try:
+            enter_worker(self._worker_id, self._num_workers, self._base_seed, self._dataset)
+            if self._init_fn is not None:
+                self._init_fn(self._worker_id)
+            fetcher = self._fetcher(sink)
+        except Exception:
+            failure = wrapped_error(where)
+        ended = False
+        while (task := self._tasks.get()) is not None and not self.stopping:
+            if isinstance(task, _utils.worker._ResumeIteration):
+                fetcher, ended = self._fetcher(sink), False
+                self._answers.put((task, None))
+                continue
+            if ended:
+                continue
+            number, index = task
+            sink.open()
+            try:
+                data = failure or fetcher.fetch(index)
+            except Exception as error:
+                sink.samples = 0
+                ended = isinstance(error, StopIteration) and self._kind == _DatasetKind.Iterable
+                data = _utils.worker._IterableDatasetStopIteration(self._worker_id) if ended else wrapped_error(where)
+            self._answers.put((number, data if ended else (sink.samples, sink.errors, data)))
+            del task, data
+        self.exitcode = 0
+
+    def _fetcher(self, sink: Sink) -> Any:
+        return make_fetcher(self._kind, self._dataset, *self._arguments, sink, self._on_error)
+
+
+def _quiet(collate_fn: Any) -> Any:
+    if collate_fn is not _utils.collate.default_collate:
+        return collate_fn
+
+    def collate(samples: Any) -> Any:
+        with as_no_worker():
+            return collate_fn(samples)
+
+    return collate
+
+
+def _own_copy(dataset: Any) -> Any:
+    try:
+        return copy.deepcopy(dataset)
+    except Exception as error:
+        raise TypeError(
+            f"each worker thread needs its own copy of an iterable-style dataset, but {type(dataset).__name__} cannot be deep-copied "
+            f'({error!r}); use worker_method="process", or give it a __deepcopy__'
+        ) from error
+
+
+class ThreadIter(_MultiProcessingDataLoaderIter):
+    """Batches of a Python dataset, made by threads of this process."""
+
+    def __init__(self, loader: Any, record: RunRecord) -> None:
+        self._shutdown = True  # __del__ runs even when the rest raises
+        self._owner_pid = os.getpid()
+        self._workers: list[_Thread] = []
+        _BaseDataLoaderIter.__init__(self, loader)
+        self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        self._record = record
+        record.seed = self._base_seed
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        self._on_error = loader.on_error
+        if self._prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._worker_init_fn = _needed(loader.worker_init_fn)
+        self._worker_pids_set = False
+        self._answers: queue.SimpleQueue = queue.SimpleQueue()
+        self._workers = [_Thread(i, self, self._answers) for i in range(self._num_workers)]
+        self._index_queues = self._workers
+        self._shutdown = False
+        _live.add(self)
+        for worker in self._workers:
+            worker.start()
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        if not first_iter:
+            self._record.epoch += 1
+        super()._reset(loader, first_iter)
+
+    def __next__(self) -> Any:
+        if os.getpid() != self._owner_pid:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork into process "
+                f"{os.getpid()}. Make a new iterator here: iter(loader)"
+            )
+        counters = self._record.counters
+        started = time.perf_counter()
+        try:
+            batch = super().__next__()
+        finally:
+            counters["wait_seconds"] += time.perf_counter() - started
+        counters["batches"] += 1
+        return batch
+
+    def _get_data(self) -> Any:
+        deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
+        while True:
+            try:
+                return self._answers.get(timeout=_SIGNAL_SLICE_S)
+            except queue.Empty:
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+                dead = [w for i, w in enumerate(self._workers) if self._workers_status[i] and not w.is_alive()]
+                if dead and self._answers.empty():
+                    raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
+
+    def _process_data(self, data: Any, worker_idx: int) -> Any:
+        samples, errors, batch = data
+        self._record.counters["samples"] += samples
+        self._record.counters["errors"] += errors
+        batch = super()._process_data(batch, worker_idx)
+        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:
+        self._workers[worker_id].put(None)
+        self._workers_status[worker_id] = False
+
+    def _shutdown_workers(self) -> None:
+        if self._shutdown or os.getpid() != self._owner_pid:
+            return
+        self._shutdown = True
+        for worker in self._workers:
+            worker.terminate()
+        deadline = time.monotonic() + _utils.MP_STATUS_CHECK_INTERVAL
+        for worker in self._workers:
+            if worker is not threading.current_thread() and worker.ident is not None:
+                worker.join(max(0.0, deadline - time.monotonic()))
+
+    def __del__(self) -> None:
+        self._shutdown_workers()
+
+
+def _needed(worker_init_fn: Any) -> Any:
+    """None for functions that only seed global generators: those are the training process's here, and must stay as they are."""
+    try:
+        recognise_worker_init(worker_init_fn, 1)
+    except NotLowered:
+        return worker_init_fn
+    return None
+

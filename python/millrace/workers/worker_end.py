@@ -1,0 +1,97 @@
+"""One worker process as its parent sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import warnings
+from collections import deque
+from typing import Any
+
+from torch.utils.data import _utils
+
+from .. import _core
+from . import channel
+from .batches import Layout
+from .channel import MESSAGE, Descriptor
+
+MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
+
+
+class WorkerEnd:
+    """Process, pipes, and the tasks that wait for a place in its pipe.
+
+    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end.
+    """
+
+    def __init__(self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor) -> None:
+        self._ring = ring
+        self.process = process
+        self.tasks = tasks
+        self.answers = answers
+        self.layouts: dict[int, Layout] = {}
+        self.outstanding = 0  # messages sent and not answered
+        self._waiting: deque[Any] = deque()
+        os.set_blocking(answers.fd, False)
+        self.pidfd = -1
+        with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the iterator ticks
+            self.pidfd = os.pidfd_open(process.pid)
+
+    def put(self, item: Any) -> None:
+        if item is None:
+            with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has ended, or its pipe is full and it is terminated later
+                os.set_blocking(self.tasks.fd, False)
+                os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
+            return
+        self._waiting.append(item)
+        self.pump()
+
+    def pump(self) -> None:
+        """Sends what waits, as far as there are slots and room in the pipe."""
+        ring = self._ring
+        while self._waiting and self.outstanding < MOST_OUTSTANDING:
+            slot = ring.take()
+            if slot < 0:
+                return
+            item = self._waiting.popleft()
+            if isinstance(item, _utils.worker._ResumeIteration):
+                kind, task, payload = channel.RESUME, 0, item.seed
+            else:
+                kind, (task, payload) = channel.TASK, item
+            try:
+                data = pickle.dumps(payload, 5)
+                reserved = ring.put(slot, 0, data, ring.reserved(slot))
+            except BaseException:
+                ring.give_back(slot)
+                raise
+            ring.set_reserved(slot, reserved)
+            self.outstanding += 1
+            with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
+                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, 0, 0, 0, 0))
+
+    def close(self) -> None:
+        for end in (self.tasks, self.answers):
+            channel.parents_ends.discard(end.fd)
+            end.close()
+        if self.pidfd >= 0:
+            channel.parents_ends.discard(self.pidfd)
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+def start(process: Any) -> None:
+    """process.start(), with torch's advice where its arguments cannot be pickled."""
+    try:
+        process.start()
+    except (TypeError, AttributeError, pickle.PicklingError):
+        warnings.warn(
+            "Got pickle error when attempting to start a worker Process. "
+            "This might be because the worker Process arguments are not picklable. "
+            "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
+            "to 'forkserver', which requires the worker Process arguments to be picklable. "
+            "You can also try multiprocessing.set_start_method('fork').",
+            stacklevel=2,
+        )
+        raise
+

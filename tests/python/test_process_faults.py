@@ -1,0 +1,312 @@
+"""Worker processes that die, hang or are left behind: an error or a clean end, never a hang, never anything left."""
+
+import gc
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from multiprocessing import resource_tracker
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from process_data import Failing, Made, Noisy
+from torch.utils.data import Dataset
+
+import millrace
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class Rows(Dataset):
+    """Large enough rows that a half-written one would show: each holds its index everywhere."""
+
+    def __init__(self, length=4000):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return torch.full((2, 3000), float(index))
+
+
+def open_rings():
+    """Descriptors of rings in this process."""
+    links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
+    return sum("millrace-ring" in os.readlink(link) for link in links if os.path.islink(link))
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def children():
+    def counts(child):
+        return child.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(child.cmdline())
+
+    return [child for child in psutil.Process().children() if counts(child)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def spawning_starts_its_tracker_once():
+    resource_tracker.ensure_running()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    gc.collect()
+    before = descriptors(), len(children())
+    yield
+    gc.collect()
+    until = time.monotonic() + 5
+    while (descriptors(), len(children())) != before and time.monotonic() < until:
+        time.sleep(0.02)
+        gc.collect()
+    assert (descriptors(), len(children())) == before
+
+
+def holds(batch, first):
+    expected = torch.arange(first, first + len(batch), dtype=torch.float32)
+    return bool((batch == expected[:, None, None]).all())
+
+
+@pytest.mark.parametrize("round_", range(20))
+def test_killed_at_any_moment(round_):
+    """Ten kills each: a batch that is accepted is whole, and the end is the documented error."""
+    moment = random.Random(round_)
+    for _ in range(10):
+        loader = millrace.DataLoader(Rows(), batch_size=8, num_workers=2)
+        iterator = iter(loader)
+        victim = moment.choice(iterator._workers).pid
+        at = time.monotonic() + moment.uniform(0, 0.03)
+        accepted = 0
+        with pytest.raises(RuntimeError, match="DataLoader worker|is killed by signal"):
+            while accepted < 500:
+                if at is not None and time.monotonic() >= at:
+                    os.kill(victim, signal.SIGKILL)
+                    at = None
+                assert holds(next(iterator), accepted * 8)
+                accepted += 1
+            raise RuntimeError("DataLoader worker: the epoch was over before it was noticed")
+        del iterator
+
+
+@pytest.mark.parametrize("how, text", [
+    ("kill", "is killed by signal: Killed"),
+    ("segfault", "is killed by signal: Segmentation fault"),
+    ("exit", "exited unexpectedly with exit code 7"),
+    ("system exit", "exited unexpectedly"),
+])  # fmt: skip
+def test_dying_workers_are_named(how, text):
+    loader = millrace.DataLoader(Failing(how), batch_size=1, num_workers=2)
+    started = time.monotonic()
+    with pytest.raises(RuntimeError) as caught:
+        list(loader)
+    assert time.monotonic() - started < 4
+    assert re.search(r"\(pid\(?s?\)? \d+", str(caught.value))
+    assert text in str(caught.value) + str(caught.value.__cause__)
+
+
+def test_a_hanging_worker_times_out_and_the_iterator_survives():
+    loader = millrace.DataLoader(Failing("hang"), batch_size=1, num_workers=2, timeout=0.5)
+    iterator = iter(loader)
+    assert [next(iterator).item() for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 0.5 seconds"):
+        next(iterator)
+    for worker in iterator._workers:
+        worker.kill()  # else the iterator waits 5 seconds for it
+
+
+def test_what_cannot_be_pickled_is_an_error_not_a_hang():
+    loader = millrace.DataLoader(Failing("unpicklable"), batch_size=None, num_workers=2)
+    iterator = iter(loader)
+    assert [next(iterator) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(Exception, match="pickle"):
+        next(iterator)
+    assert next(iterator) == 4
+
+
+def test_an_exception_that_cannot_travel_is_a_runtime_error():
+    with pytest.raises(RuntimeError, match="process_data.Local: local"):
+        list(millrace.DataLoader(Failing("Local"), num_workers=1))
+
+
+def test_a_child_that_drops_an_inherited_iterator_harms_nobody():
+    loader = millrace.DataLoader(Rows(400), batch_size=4, num_workers=2)
+    iterator = iter(loader)
+    held = next(iterator)
+    for step in range(1, 6):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                intact = holds(held, (step - 1) * 4)
+                with pytest.raises(RuntimeError, match="belongs to process"):
+                    next(iterator)
+                iterator._shutdown_workers()
+                del iterator, held
+                gc.collect()
+                code = 0 if intact else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        held = next(iterator)
+        assert holds(held, step * 4)
+    assert len(list(iterator)) == 94
+    del held
+
+
+def test_a_child_reads_its_batch_while_the_parent_goes_on():
+    loader = millrace.DataLoader(Rows(800), batch_size=4, num_workers=2)
+    iterator = iter(loader)
+    batch = next(iterator)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(reading, 1)
+        os._exit(0 if holds(batch, 0) else 1)
+    del batch
+    for step in range(1, 60):
+        assert holds(next(iterator), step * 4)
+    os.write(writing, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(reading), os.close(writing)
+    del iterator
+
+
+def test_every_batch_may_be_kept():
+    loader = millrace.DataLoader(Rows(2400), batch_size=4, num_workers=2)
+    batches = list(loader)
+    assert all(holds(batch, i * 4) for i, batch in enumerate(batches))
+    assert loader.stats()["overflow_slots"] > 0
+    del batches
+
+
+def test_batches_outlive_their_iterator_and_the_ring_goes_with_them():
+    before = open_rings()
+    iterator = iter(millrace.DataLoader(Rows(80), batch_size=4, num_workers=2))
+    batch = next(iterator)
+    del iterator
+    gc.collect()
+    assert holds(batch, 0)
+    del batch
+    assert open_rings() == before
+
+
+def test_two_iterators_and_start_methods_at_once():
+    forked = millrace.DataLoader(Made("dict"), batch_size=2, num_workers=2)
+    spawned = millrace.DataLoader(Made("dict"), batch_size=2, num_workers=1, multiprocessing_context="spawn")
+    pairs = [(a["y"].tolist(), b["y"].tolist()) for a, b in zip(forked, spawned)]
+    assert len(pairs) == 6 and all(a == b for a, b in pairs)
+
+
+def test_a_full_memory_budget_is_a_sentence(monkeypatch):
+    class Huge(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return torch.zeros(1).expand(2**33)  # 32 GiB once it is copied
+
+    with pytest.raises(OSError, match="use a smaller batch_size"):
+        list(millrace.DataLoader(Huge(), batch_size=1, num_workers=1))
+
+
+def test_nothing_in_dev_shm_and_no_descriptor_per_batch():
+    loader = millrace.DataLoader(Noisy(), batch_size=2, num_workers=2)
+    before = set(os.listdir("/dev/shm"))
+    iterator = iter(loader)
+    kept = [next(iterator)]
+    during = descriptors()
+    kept += list(iterator)
+    assert set(os.listdir("/dev/shm")) == before and descriptors() <= during
+
+
+def run(code, **kwargs):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60,
+                          env=environment, **kwargs)  # fmt: skip
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("ending", ["pass", "raise ValueError('user')", "sys.exit(3)", "del iterator"])
+def test_the_interpreter_ends_with_an_iterator_alive(persistent, ending):
+    done = run(f"""
+        import sys, millrace
+        from process_data import Rows, Noisy
+        loader = millrace.DataLoader(Noisy(), num_workers=2, persistent_workers={persistent})
+        iterator = iter(loader)
+        next(iterator)
+        {ending}
+    """.replace("Rows, ", ""))
+    expected = {"raise": 1, "sys.e": 3}.get(ending[:5], 0)
+    assert done.returncode == expected, done.stderr
+    assert "Traceback" not in done.stderr or expected == 1
+    assert "Exception ignored" not in done.stderr
+
+
+def test_workers_end_when_their_parent_is_killed():
+    done = run("""
+        import os, signal, sys, millrace
+        from process_data import Noisy
+        iterator = iter(millrace.DataLoader(Noisy(), num_workers=2))
+        next(iterator)
+        print(*(w.pid for w in iterator._workers), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2
+    until = time.monotonic() + 5
+    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_ctrl_c_while_all_workers_are_stuck():
+    done = run("""
+        import os, signal, threading, time, millrace
+        from process_data import Failing
+        iterator = iter(millrace.DataLoader(Failing("hang"), sampler=[3, 3], num_workers=2))
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        try:
+            next(iterator)
+        except KeyboardInterrupt:
+            print(time.monotonic() - started)
+        for worker in iterator._workers:
+            worker.kill()
+    """)
+    assert 0.3 < float(done.stdout) < 3, done.stderr
+
+
+def test_unpicklable_dataset_with_spawn():
+    class Local(Dataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return 0
+
+    with pytest.warns(UserWarning, match="Got pickle error"), pytest.raises((AttributeError, TypeError)):
+        iter(millrace.DataLoader(Local(), num_workers=1, multiprocessing_context="spawn"))
+
+
+def test_mutating_one_buffer_gives_true_values():
+    class Reused(Dataset):
+        buffer = np.zeros(4, dtype=np.float32)
+
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, index):
+            self.buffer.fill(index)
+            return self.buffer
+
+    (batch,) = millrace.DataLoader(Reused(), batch_size=6, num_workers=1)
+    assert batch[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
