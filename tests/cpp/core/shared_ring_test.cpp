@@ -165,7 +165,7 @@ TEST(SharedRing, SlotsAreTakenAndDroppedOnManyThreadsWhileProcessesFork) {
 }
 
 TEST(SharedRing, TooLongABatchAndTooLittleMemoryAreSentences) {
-  SharedRing ring(1 << 20, 1);  // so short a stride
+  SharedRing ring(4096, 1);
   try {
     ring.reserve(0, 0, ring.stride() + 1);
     FAIL();
@@ -174,7 +174,7 @@ TEST(SharedRing, TooLongABatchAndTooLittleMemoryAreSentences) {
   }
   SharedRing long_slots(1, 1);
   try {
-    long_slots.reserve(0, 0, size_t{1} << 43);  // 8 TiB
+    long_slots.reserve(0, 0, long_slots.stride());  // terabytes
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ENOMEM);
