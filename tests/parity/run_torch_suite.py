@@ -20,6 +20,19 @@ _STATEFUL = "from torchdata.stateful_dataloader import StatefulDataLoader as Dat
 _IMPORT = re.compile(r"^([ \t]*)from torch\.utils\.data import (\([^)]*\)|[^\n(]*)$", re.MULTILINE)
 
 
+# Beside millrace's variant: whatever has workers must run on millrace's own, also where torch's could step in unseen.
+_WITHOUT_TORCHS_WORKERS = """
+from torch.utils.data import _utils
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+def refuse(*args, **kwargs):
+    raise AssertionError("torch's own workers were used")
+
+_utils.worker._worker_loop = refuse
+_MultiProcessingDataLoaderIter.__init__ = refuse
+"""
+
+
 def with_loader_from(source: str, module: str) -> str:
     """`source` with the name DataLoader, wherever it is imported, taken from `module`: also in the scripts that tests start."""
 
@@ -76,6 +89,8 @@ def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str
     folder.mkdir(parents=True)
     suite = folder / "test_dataloader.py"
     suite.write_text(with_loader_from(arguments.suite.read_text(), SIDES[side]))
+    if side == "millrace":
+        (folder / "conftest.py").write_text(_WITHOUT_TORCHS_WORKERS)
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     outcomes = {}
     for name in test_classes(suite, environment):
