@@ -9,6 +9,7 @@ from . import datasets, transforms
 from ._core import cpu_budget, empty_cache
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .installation import install, uninstall
 
 __version__ = "0.1.0"
 
@@ -22,5 +23,7 @@ __all__ = [
     "default_convert",
     "empty_cache",
     "get_worker_info",
+    "install",
     "transforms",
+    "uninstall",
 ]

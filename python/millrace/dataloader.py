@@ -11,6 +11,7 @@ from torch.utils.data import Dataset, Sampler
 from . import _core
 from .errors import UnavailableError
 from .fallback import CountedInlineIter, CountedProcessIter
+from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
@@ -21,7 +22,7 @@ _NATIVE = ("auto", "never", "require")
 _ON_ERROR = ("raise", "skip", "replace")
 
 
-class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
+class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Replaceable):
     """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
 
     Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset,
