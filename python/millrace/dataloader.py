@@ -11,6 +11,7 @@ from torch.utils.data import Dataset, Sampler
 from . import _core
 from .errors import UnavailableError
 from .fallback import CountedInlineIter, CountedProcessIter
+from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
@@ -138,8 +139,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         return "processes" if plan.job is None else "threads"
 
     def explain(self) -> str:
-        """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing."""
-        return str(make_plan(self))
+        """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing.
+
+        One more line, `memory: python — ...`, names lists of 16 MB or more that worker processes would come to copy.
+        """
+        plan = make_plan(self)
+        advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
+        return "\n".join([str(plan), *advice])
 
     def stats(self) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
