@@ -52,8 +52,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     next iterator.
     """
 
-    native: Literal["auto", "never", "require"]
-    on_error: Literal["raise", "skip", "replace"]
+    # Subclasses of torch's class whose __init__ does not call its base's come to have this one when it is installed.
+    native: Literal["auto", "never", "require"] = "auto"
+    on_error: Literal["raise", "skip", "replace"] = "raise"
+    _millrace_run: Optional[RunRecord] = None
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native
         self.on_error = on_error
-        self._millrace_run: Optional[RunRecord] = None
+        self._millrace_run = None
         super().__init__(
             dataset,
             batch_size,
