@@ -169,7 +169,8 @@ PY
   for client in $client_packages; do
     [ -n "$(not_installed "$client")" ] || continue
     say "installing $client"
-    pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" || echo "    not to be had: its tests will be skipped"
+    pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
+      echo "    not to be had: its tests will be skipped"
   done
 fi
 echo "$wanted" > $stamp

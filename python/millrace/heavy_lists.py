@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import Dataset
 
 _HEAVY_BYTES = 16 * 2**20
 _LOOKED_AT = 1000  # items of each list
@@ -51,7 +51,7 @@ def _containers(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, An
             for i, part in enumerate(value):
                 if isinstance(part, Dataset):
                     yield from _containers(part, f"{name}[{i}]", seen)
-    elif isinstance(value, (Dataset, IterableDataset)) or name == "dataset":
+    elif isinstance(value, Dataset) or name == "dataset":
         for attribute, inside in list(getattr(value, "__dict__", {}).items()):
             yield from _containers(inside, f"{name}.{attribute}", seen)
 

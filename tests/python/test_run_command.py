@@ -43,8 +43,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("words", [["scripts/report.py", "--lr", "0.1", "-m"], ["link.py"], ["-m", "package.module", "run"], ["-m", "package"],
-                                   ["package"], ["archive.zip", "x"]], ids=" ".join)
+WAYS = ["scripts/report.py --lr 0.1 -m", "link.py", "-m package.module run", "-m package", "package", "archive.zip x"]
+
+
+@pytest.mark.parametrize("words", map(str.split, WAYS), ids=WAYS)
 def test_the_script_sees_what_it_always_saw(folder, words):
     plain, ours = python(*words, cwd=folder), python("-m", "millrace", "run", *words, cwd=folder)
     assert plain.returncode == ours.returncode == 0, ours.stderr
