@@ -7,6 +7,7 @@ are exchanged too.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing.process
 import sys
 from abc import ABCMeta
@@ -67,15 +68,25 @@ def _replaced_by(cls: type) -> Optional[type]:
     return _installation.torchs if _installation is not None and _installation.ours is cls else None
 
 
-def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
-    """(namespace, name) of every module variable that holds `cls`; not in this package, whose own names stay as they are."""
+def _namespaces() -> Iterator[dict[str, Any]]:
+    """The variables of every module but those of this package, whose own names stay as they are."""
     for module_name, module in list(sys.modules.items()):
         # By type(): what libraries put there instead of a module may import half of itself when asked for an attribute.
         if issubclass(type(module), ModuleType) and module_name.partition(".")[0] != _PACKAGE:
-            names = ModuleType.__getattribute__(module, "__dict__")
-            for name, value in list(names.items()):
-                if value is cls:
-                    yield names, name
+            yield ModuleType.__getattribute__(module, "__dict__")
+    if "__mp_main__" in sys.modules:
+        # A spawned process runs the script in one dict and makes a module of a copy: its functions see what no module has.
+        for names in gc.get_objects():
+            if type(names) is dict and type(names.get("__name__")) is str and names["__name__"] == "__mp_main__":
+                yield names
+
+
+def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
+    """(namespace, name) of every module variable that holds `cls`."""
+    for names in _namespaces():
+        for name, value in list(names.items()):
+            if value is cls:
+                yield names, name
 
 
 class _InChildren:

@@ -9,6 +9,8 @@ import zipfile
 
 import pytest
 
+from millrace.__main__ import main as command_line
+
 REPORT = """
     import json, os, pickle, sys
     from torch.utils.data import DataLoader
@@ -46,7 +48,7 @@ def folder(tmp_path):
 WAYS = ["scripts/report.py --lr 0.1 -m", "link.py", "-m package.module run", "-m package", "package", "archive.zip x"]
 
 
-@pytest.mark.parametrize("words", map(str.split, WAYS), ids=WAYS)
+@pytest.mark.parametrize("words", [way.split() for way in WAYS], ids=WAYS)
 def test_the_script_sees_what_it_always_saw(folder, words):
     plain, ours = python(*words, cwd=folder), python("-m", "millrace", "run", *words, cwd=folder)
     assert plain.returncode == ours.returncode == 0, ours.stderr
@@ -116,12 +118,15 @@ def test_explain_prints_each_loader_once(tmp_path):
     assert run.returncode == 0 and heads == ["DataLoader over range:", "DataLoader over list:"] and "dataset: python —" in run.stderr
 
 
-def test_the_command_line_helps(tmp_path):
+def test_the_command_line_helps(tmp_path, capsys):
     for words in ([], ["--help"]):
-        run = python("-m", "millrace", *words, cwd=tmp_path)
-        assert run.returncode == 0 and "run" in run.stdout and len(run.stdout.splitlines()) < 15
+        assert command_line(words) == 0
+        shown = capsys.readouterr()
+        assert "run " in shown.out and len(shown.out.splitlines()) < 15 and not shown.err
     for words, said in ((["fly"], "no command 'fly'"), (["run"], "usage"), (["run", "--fast", "x.py"], "usage"), (["run", "-m"], "usage")):
-        run = python("-m", "millrace", *words, cwd=tmp_path)
-        assert run.returncode == 2 and said in run.stderr and not run.stdout
+        assert command_line(words) == 2
+        shown = capsys.readouterr()
+        assert said in shown.err and not shown.out
+    assert python("-m", "millrace", cwd=tmp_path).returncode == 0
     run = python("-m", "millrace", "run", "missing.py", cwd=tmp_path)
     assert run.returncode == 2 and "can't open file" in run.stderr
