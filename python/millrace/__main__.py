@@ -12,7 +12,8 @@ run    runs a training script (or, with -m, a module) with millrace.DataLoader i
        in its imports and in the libraries it uses, as if it began with `import millrace; millrace.install()`.
        --explain prints, when a loader is first iterated, what runs natively and why.
 
-torch is imported before the script: set environment variables that torch reads at its import outside."""
+Launchers take it as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is imported before the script: set
+environment variables that torch reads at its import outside."""
 
 
 def main(arguments: list[str]) -> int:
