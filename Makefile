@@ -23,7 +23,7 @@ NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 .PHONY: help
 help:
 	@echo "make demo        train on a folder of photos and compare with torch's DataLoader (IMAGES=folder for yours)"
-	@echo "make test        build and run all tests (DEVELOPER=ON: compiler warnings are errors; ARGS='-k name': some of pytest's)"
+	@echo "make test        build and run all tests (DEVELOPER=ON: compiler warnings are errors; CLIENTS=1: frameworks, too; ARGS='-k name')"
 	@echo "make sanitize    the C++ tests under the thread sanitizer, then under address + undefined"
 	@echo "make bench       benchmarks against torch and the peers that are installed (ARGS='--help' lists the options)"
 	@echo "make build       set up and build the Python module in place; .venv/bin/python can import it then"

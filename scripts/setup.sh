@@ -5,6 +5,7 @@
 #
 # PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
 # TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
+# CLIENTS=1           also the frameworks that tests/clients drives millrace with; without them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,7 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest hypothesis psutil"
+client_packages="lightning accelerate transformers timm torchdata webdataset"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
@@ -20,7 +22,7 @@ stop() { printf '\nset-up stopped: %s\n' "$*" >&2; exit 1; }
 
 # ---------------------------------------------------------------- is there anything to do?
 stamp=.venv/millrace-setup
-wanted="$(cksum < scripts/setup.sh) PYTHON=${PYTHON:-} TORCH=${TORCH:-}"
+wanted="$(cksum < scripts/setup.sh) PYTHON=${PYTHON:-} TORCH=${TORCH:-} CLIENTS=${CLIENTS:-}"
 if [ -x .venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 
 # ---------------------------------------------------------------- system packages
@@ -154,5 +156,22 @@ for optional in "$torchvision" $photo_packages; do
   say "installing $optional (without its dependencies)"
   pip_install -q --no-deps "$optional" || echo "    not to be had: what compares with it will be skipped"
 done
+if [ "${CLIENTS:-}" = 1 ]; then
+  # What they depend on comes too, but never another torch: pip is held to the versions that are there.
+  "$venv" - > .venv/installed-versions.txt <<'PY'
+from importlib.metadata import PackageNotFoundError, version
+for name in ("torch", "torchvision", "numpy", "pillow"):
+    try:
+        print(f"{name}=={version(name)}")
+    except PackageNotFoundError:
+        pass
+PY
+  for client in $client_packages; do
+    [ -n "$(not_installed "$client")" ] || continue
+    say "installing $client"
+    pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
+      echo "    not to be had: its tests will be skipped"
+  done
+fi
 echo "$wanted" > $stamp
 say "set-up complete: $("$venv" -c 'import sys, torch; print("Python", sys.version.split()[0] + ", torch", torch.__version__)')"

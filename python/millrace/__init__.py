@@ -9,18 +9,24 @@ from . import datasets, transforms
 from ._core import cpu_budget, empty_cache
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .frozen_list import FrozenList, frozen
+from .installation import install, uninstall
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CorruptDataError",
     "DataLoader",
+    "FrozenList",
     "UnavailableError",
     "cpu_budget",
     "datasets",
     "default_collate",
     "default_convert",
     "empty_cache",
+    "frozen",
     "get_worker_info",
+    "install",
     "transforms",
+    "uninstall",
 ]

@@ -12,6 +12,8 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from . import _core
 from .errors import UnavailableError
+from .heavy_lists import memory_advice
+from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
@@ -24,7 +26,7 @@ _ON_ERROR = ("raise", "skip", "replace")
 _WORKER_METHODS = ("auto", "process", "thread")
 
 
-class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
+class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Replaceable):
     """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
 
     Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset,
@@ -57,9 +59,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     next iterator.
     """
 
-    native: Literal["auto", "never", "require"]
-    on_error: Literal["raise", "skip", "replace"]
-    worker_method: Literal["auto", "process", "thread"]
+    # Subclasses of torch's class whose __init__ does not call its base's come to have this one when it is installed.
+    native: Literal["auto", "never", "require"] = "auto"
+    on_error: Literal["raise", "skip", "replace"] = "raise"
+    worker_method: Literal["auto", "process", "thread"] = "auto"
+    _millrace_run: Optional[RunRecord] = None
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self.native = native
         self.on_error = on_error
         self.worker_method = worker_method
-        self._millrace_run: Optional[RunRecord] = None
+        self._millrace_run = None
         super().__init__(
             dataset,
             batch_size,
@@ -159,8 +163,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return self.worker_method == "thread"
 
     def explain(self) -> str:
-        """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing."""
-        return str(make_plan(self))
+        """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing.
+
+        One more line, `memory: python — ...`, names lists of 16 MB or more that worker processes would come to copy.
+        """
+        plan = make_plan(self)
+        advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
+        return "\n".join([str(plan), *advice])
 
     def stats(self) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.

@@ -13,6 +13,7 @@ from torch.utils.data import Subset
 
 from .. import _core
 from ..datasets import ImageFolder
+from ..frozen_list import FrozenList
 from .refusal import NotLowered, loaded
 
 _TORCHVISION_FOLDER = "torchvision.datasets.folder"
@@ -99,13 +100,14 @@ def _check_torchvision_loader(loader: Any) -> None:
 
 # The compact form of a torchvision folder's samples, and the tuples it was made from: a tuple that is still the same object says
 # the same, so samples assigned or exchanged between epochs count, and a million unchanged ones cost some milliseconds.
-_known_files: weakref.WeakKeyDictionary[Any, tuple[list[tuple], Files]] = weakref.WeakKeyDictionary()
+_known_files: weakref.WeakKeyDictionary[Any, tuple[Sequence[tuple], Files]] = weakref.WeakKeyDictionary()
 
 
 def _torchvision_files(dataset: Any) -> Files:
     samples = dataset.samples
     known, files = _known_files.get(dataset, ([], None))
-    if files is not None and len(known) == len(samples) and all(map(operator.is_, known, samples)):
+    cannot_change = isinstance(samples, FrozenList)
+    if files is not None and (known is samples if cannot_change else _same_objects(known, samples)):
         return files
     refusal = NotLowered("`samples` are not all (str, int) tuples, so labels would not collate to one int64 tensor")
     if not set(map(type, samples)) <= {tuple} or not set(map(len, samples)) <= {2}:
@@ -114,5 +116,9 @@ def _torchvision_files(dataset: Any) -> Files:
     if not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
         raise refusal
     files = Files(_core.PathTable(paths), np.fromiter(targets, dtype=np.int64, count=len(targets)))
-    _known_files[dataset] = (list(samples), files)
+    _known_files[dataset] = (samples if cannot_change else list(samples), files)
     return files
+
+
+def _same_objects(known: Sequence[Any], samples: Sequence[Any]) -> bool:
+    return len(known) == len(samples) and all(map(operator.is_, known, samples))

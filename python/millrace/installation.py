@@ -1,0 +1,134 @@
+"""install(): millrace.DataLoader in the place of torch's class, in every module; uninstall() takes it back.
+
+Frameworks bind torch's class to a name of their own when they are imported, and later build loaders from that name and the
+attributes of the user's loader. A loader of ours handed to them would be replaced by one of torch's without a word; so their names
+are exchanged too.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing.process
+import sys
+from abc import ABCMeta
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Optional
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Replaceable(ABCMeta):
+    """Metaclass of millrace.DataLoader. While that is installed, every loader of torch's class passes as one of ours.
+
+    It derives from ABCMeta, because `class Mine(DataLoader, ABC)` must go on working.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        replaced = _replaced_by(cls)
+        return super().__instancecheck__(instance) if replaced is None else isinstance(instance, replaced)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        replaced = _replaced_by(cls)
+        return super().__subclasscheck__(subclass) if replaced is None else issubclass(subclass, replaced)
+
+    def __subclasses__(cls) -> list[type]:
+        """Lightning patches a class and all its subclasses: while installed, those that torch's class has besides ours are named too."""
+        replaced = _replaced_by(cls)
+        others = [] if replaced is None else [other for other in type.__subclasses__(replaced) if other is not cls]
+        return type.__subclasses__(cls) + others
+
+
+class _Installation:
+    """What install() changed. Namespaces are kept as they are, since a module may leave sys.modules meanwhile."""
+
+    def __init__(self, ours: type) -> None:
+        self.ours = ours
+        self.torchs = ours.__bases__[0]
+        self.exchanged: list[tuple[dict[str, Any], str]] = []
+        # Whoever chose our class before keeps it afterwards.
+        self.chosen = {(id(names), name) for names, name in _places(ours)}
+
+    def exchange(self) -> None:
+        for names, name in list(_places(self.torchs)):
+            names[name] = self.ours
+            self.exchanged.append((names, name))
+
+    def take_back(self) -> None:
+        met_since = [(names, name) for names, name in _places(self.ours) if (id(names), name) not in self.chosen]
+        for names, name in self.exchanged + met_since:
+            if names.get(name) is self.ours:
+                names[name] = self.torchs
+
+
+_installation: Optional[_Installation] = None
+
+
+def _replaced_by(cls: type) -> Optional[type]:
+    return _installation.torchs if _installation is not None and _installation.ours is cls else None
+
+
+def _namespaces() -> Iterator[dict[str, Any]]:
+    """The variables of every module but those of this package, whose own names stay as they are."""
+    for module_name, module in list(sys.modules.items()):
+        # By type(): what libraries put there instead of a module may import half of itself when asked for an attribute.
+        if issubclass(type(module), ModuleType) and module_name.partition(".")[0] != _PACKAGE:
+            yield ModuleType.__getattribute__(module, "__dict__")
+    if "__mp_main__" in sys.modules:
+        # A spawned process runs the script in one dict and makes a module of a copy: its functions see what no module has.
+        for names in gc.get_objects():
+            if type(names) is dict and type(names.get("__name__")) is str and names["__name__"] == "__mp_main__":
+                yield names
+
+
+def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
+    """(namespace, name) of every module variable that holds `cls`."""
+    for names in _namespaces():
+        for name, value in list(names.items()):
+            if value is cls:
+                yield names, name
+
+
+class _InChildren:
+    """Travels in the settings that a process hands to those it spawns, and installs where it is unpickled: a child that starts
+    afresh would have torch's class. Forked children have everything as it was."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _install_in_child, ()
+
+
+def _install_in_child() -> _InChildren:
+    install()
+    return _InChildren()
+
+
+def install() -> None:
+    """Puts `millrace.DataLoader` in the place of `torch.utils.data.DataLoader`, for this process and those it spawns.
+
+    Exchanged is every module variable that holds torch's class, whatever its name, so libraries may be imported before or after:
+    accelerate, transformers, Lightning and timm then build loaders of ours. A class attribute or default argument that holds
+    torch's class keeps it. Existing loaders stay what they are, and subclasses keep the base they have; both still pass
+    `isinstance(loader, DataLoader)`. torch's own loaders from before cannot be pickled while ours is installed.
+
+    Calling it again is harmless, and looks for torch's class anew.
+    """
+    global _installation
+    if _installation is None:
+        from .dataloader import DataLoader
+
+        _installation = _Installation(DataLoader)
+        multiprocessing.process.current_process()._config["millrace"] = _InChildren()  # type: ignore[attr-defined]
+    _installation.exchange()
+
+
+def uninstall() -> None:
+    """Takes `install()` back, also in modules imported since; does nothing when there is nothing to take back.
+
+    A module imported since then gets torch's class for ours, even if it had asked for `millrace.DataLoader` itself; modules that
+    did so earlier keep it. Loaders that exist stay what they are.
+    """
+    global _installation
+    if _installation is not None:
+        installation, _installation = _installation, None
+        installation.take_back()
+        multiprocessing.process.current_process()._config.pop("millrace", None)  # type: ignore[attr-defined]

@@ -1,0 +1,59 @@
+"""Accelerate: prepare() makes a loader of its own from the attributes of the one it is given."""
+
+import pytest
+import torch
+import torch.utils.data
+from training import InPython, noted, torchs
+
+import millrace
+
+accelerate = pytest.importorskip("accelerate")
+
+
+def epochs(loader):
+    torch.manual_seed(3)
+    accelerator = accelerate.Accelerator(cpu=True)
+    prepared = accelerator.prepare(loader)
+    assert accelerator.prepare(prepared) is prepared
+    return prepared, [noted(batch) for _ in range(2) for batch in prepared]
+
+
+@pytest.fixture(params=[0, 2])
+def workers(request):
+    return request.param
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["photos", "python"])
+def test_prepare_uses_our_class_when_installed(photos, workers, native):
+    dataset = photos if native else InPython()
+    _, expected = epochs(torchs()(dataset, 4, shuffle=True, num_workers=workers))
+    millrace.install()
+    try:
+        prepared, seen = epochs(torch.utils.data.DataLoader(dataset, 4, shuffle=True, num_workers=workers))
+        assert isinstance(prepared, torch.utils.data.DataLoader)
+    finally:
+        millrace.uninstall()
+    assert type(prepared.base_dataloader) is millrace.DataLoader
+    assert prepared.base_dataloader.stats()["engine"] == (("threads" if native else "processes") if workers else "inline")
+    assert seen == expected
+
+
+def test_torchs_loader_from_before_becomes_ours(photos, installed):
+    prepared, _ = epochs(torchs()(photos, 4, num_workers=1))
+    assert prepared.base_dataloader.stats()["engine"] == "threads"
+
+
+def test_without_install_it_falls_back_to_torchs_class(photos):
+    """The reason for install(): our loader goes in, torch's comes out. The batches are the same."""
+    _, expected = epochs(torchs()(photos, 4, shuffle=True, num_workers=2))
+    prepared, seen = epochs(millrace.DataLoader(photos, 4, shuffle=True, num_workers=2))
+    assert not isinstance(prepared.base_dataloader, millrace.DataLoader)
+    assert seen == expected
+
+
+def test_skipping_the_first_batches(photos, installed):
+    accelerator = accelerate.Accelerator(cpu=True)
+    prepared = accelerator.prepare(torch.utils.data.DataLoader(photos, 4, num_workers=2))
+    rest = accelerator.skip_first_batches(prepared, 2)
+    assert [noted(batch)[0] for batch in rest] == [[8, 9, 10, 11], [12]]
+    assert rest.base_dataloader.stats()["engine"] == "threads"

@@ -1,0 +1,128 @@
+"""Lightning: it looks at the loader's class and attributes, makes it anew with another sampler, and combines several."""
+
+import pytest
+import torch
+import torch.distributed
+from training import InPython, model, noted, torchs
+
+import millrace
+
+lightning = pytest.importorskip("lightning")
+pytest.importorskip("lightning.pytorch")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning advises on worker counts and devices
+EPOCHS = 2
+
+
+class Module(lightning.LightningModule):
+    """Writes down every batch it is trained on."""
+
+    def __init__(self, make_loader=None):
+        super().__init__()
+        self.model, self.make_loader, self.seen = model(), make_loader, []
+
+    def train_dataloader(self):
+        return self.make_loader()
+
+    def training_step(self, batch, batch_index):
+        if isinstance(batch, dict):
+            self.seen.append({name: noted(part) for name, part in batch.items()})
+            batch = next(iter(batch.values()))
+        else:
+            self.seen.append(noted(batch))
+        return self.model(batch[0]).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=1e-3)
+
+
+def fit(module, loaders=None, **options):
+    trainer = lightning.Trainer(
+        max_epochs=EPOCHS, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, **options,
+    )
+    torch.manual_seed(3)
+    try:
+        trainer.fit(module, loaders)
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+    return trainer
+
+
+@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("native", [True, False], ids=["photos", "python"])
+def test_fit(photos, workers, persistent, native):
+    dataset = photos if native else InPython()
+    seen = {}
+    for cls in (torchs(), millrace.DataLoader):
+        module = Module()
+        trainer = fit(module, cls(dataset, 4, shuffle=True, num_workers=workers, persistent_workers=persistent))
+        seen[cls] = module.seen
+    assert type(trainer.train_dataloader) is millrace.DataLoader
+    assert trainer.train_dataloader.stats()["engine"] == (("threads" if native else "processes") if workers else "inline")
+    assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * 4
+
+
+class Mine(millrace.DataLoader):
+    """A user's subclass, whose arguments Lightning can only know from patching __init__ while its hook runs."""
+
+    def __init__(self, dataset, size, **options):
+        super().__init__(dataset, size, **options)
+
+
+@pytest.mark.parametrize("hook", [False, True], ids=["argument", "hook"])
+def test_distributed_training_puts_its_sampler_in(photos, hook):
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        pytest.skip("this torch has no gloo")
+    seen = {}
+    for cls in (torchs(), millrace.DataLoader):
+        options = {"native": "require", "on_error": "replace"} if cls is millrace.DataLoader else {}
+
+        def make(cls=cls, options=options):
+            kind = Mine if hook and options else cls
+            return kind(photos, 4, shuffle=True, num_workers=2, **options)
+
+        module = Module(make)
+        trainer = fit(module, None if hook else make(), strategy="ddp", use_distributed_sampler=True)
+        loader = trainer.train_dataloader
+        assert isinstance(loader.sampler, torch.utils.data.DistributedSampler)
+        seen[cls] = module.seen
+    assert type(loader) is (Mine if hook else millrace.DataLoader) and (loader.native, loader.on_error) == ("require", "replace")
+    assert loader.stats()["engine"] == "threads"
+    assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * 4
+
+
+@pytest.mark.parametrize("mode, batches", [("min_size", 4), ("max_size_cycle", 7)])
+def test_combined_loaders(photos, mode, batches):
+    seen, loaders = {}, {}
+    for cls in (torchs(), millrace.DataLoader):
+        loaders = {"photos": cls(photos, 4, shuffle=True, num_workers=2), "python": cls(InPython(), 2, num_workers=1)}
+        module = Module()
+        fit(module, lightning.pytorch.utilities.CombinedLoader(loaders, mode))
+        seen[cls] = module.seen
+    assert {name: loader.stats()["engine"] for name, loader in loaders.items()} == {"photos": "threads", "python": "processes"}
+    assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * batches
+
+
+def test_fabric_makes_the_loader_anew(photos):
+    seen = {}
+    for cls in (torchs(), millrace.DataLoader):
+        fabric = lightning.Fabric(accelerator="cpu", devices=1)
+        torch.manual_seed(3)
+        loader = fabric.setup_dataloaders(cls(photos, 4, shuffle=True, num_workers=2))
+        seen[cls] = [noted(batch) for _ in range(EPOCHS) for batch in loader]
+    assert isinstance(loader._dataloader, millrace.DataLoader) and loader._dataloader.stats()["engine"] == "threads"
+    assert seen[millrace.DataLoader] == seen[torchs()]
+
+
+def test_installed_it_takes_torchs_loaders_and_ours(photos, installed):
+    assert lightning.fabric.utilities.data.DataLoader is millrace.DataLoader
+    seen = []
+    for cls in (torchs(), torch.utils.data.DataLoader):
+        loader = cls(photos, 4, shuffle=True, num_workers=2)
+        module = Module(lambda loader=loader: loader)
+        trainer = fit(module)
+        assert trainer.train_dataloader is loader
+        seen.append(module.seen)
+    assert loader.stats()["engine"] == "threads" and seen[0] == seen[1]
