@@ -33,7 +33,9 @@ DATASETS = {
     "tensors": lambda: TensorDataset(X, Y),
     "one tensor": lambda: TensorDataset(X),
     "tensor types": lambda: TensorDataset(*((X * 9).to(dtype) for dtype in TENSOR_TYPES)),
-    "strides": lambda: TensorDataset(torch.arange(COUNT * 40).view(COUNT * 2, 20)[::2, 3:9], Y[:1].expand(COUNT), X[:1].expand(COUNT, 3, 2)),
+    "strides": lambda: TensorDataset(
+        torch.arange(COUNT * 40).view(COUNT * 2, 20)[::2, 3:9], Y[:1].expand(COUNT), X[:1].expand(COUNT, 3, 2)
+    ),
     "empty rows": lambda: TensorDataset(torch.empty(COUNT, 0, 4), Y),
     "rows of one": lambda: TensorDataset(torch.randn(COUNT, 1, 1, 5), torch.randn(COUNT, 1)),
     "wide rows": lambda: TensorDataset(WIDE, Y, WIDE.to(torch.float64)),
@@ -56,7 +58,8 @@ DATASETS = {
         [Subset(TensorDataset(X, Y), (3, -1, 8)), TensorDataset(X, Y), Subset(TensorDataset(X, Y), range(4))]
     ),
     "subset of all": lambda: Subset(
-        ConcatDataset([StackDataset(TensorDataset(X), Y), Subset(StackDataset(TensorDataset(X * 2), Y + 1), [9, 8])]), [24, 0, -1, 23, -25, 5]
+        ConcatDataset([StackDataset(TensorDataset(X), Y), Subset(StackDataset(TensorDataset(X * 2), Y + 1), [9, 8])]),
+        [24, 0, -1, 23, -25, 5],
     ),
     "sum": lambda: TensorDataset(WIDE) + TensorDataset(WIDE * 2),
 }  # fmt: skip
@@ -213,7 +216,10 @@ BAD = [COUNT, -COUNT - 1, 2**70, -(2**70), 1.5, "x", None, True, (0, 1), slice(2
 @pytest.mark.parametrize("bad", BAD, ids=map(repr, BAD))
 @pytest.mark.parametrize("rows", ["tensors", "wide rows", "stacked", "stacked by name", "concatenated", "subset", "an array", "a tensor"])
 def test_odd_indices_are_torchs_to_answer(rows, bad, workers):
-    """The batch or the error comes when its turn comes, with torch's type and words, and the next batch follows."""
+    """The batch or the error comes when its turn comes, with torch's type and words, and the next batch follows.
+
+    Words are those of no workers: a worker's collate function writes into shared memory, which sometimes says it differently.
+    """
 
     def use(loader):
         iterator, seen = iter(loader), []
@@ -223,7 +229,7 @@ def test_odd_indices_are_torchs_to_answer(rows, bad, workers):
             except StopIteration:
                 seen.append("end")
             except Exception as error:
-                seen.append((type(error), str(error).strip().splitlines()[-1].removeprefix(f"{type(error).__name__}: ")))
+                seen.append((type(error), str(error) if workers == 0 else None))
         return seen
 
     (torchs, ours), _ = both(DATASETS[rows](), use, num_workers=workers, batch_sampler=[[0, 1], [2, bad], [3]])

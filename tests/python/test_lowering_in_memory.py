@@ -184,7 +184,7 @@ def test_an_iterator_in_a_forked_child(workers):
 
 
 def test_time_runs_out_and_the_iterator_goes_on():
-    loader = millrace.DataLoader(TensorDataset(torch.zeros(8, 20_000_000 // 4)), 4, num_workers=1, timeout=1e-6, native="require")
+    loader = millrace.DataLoader(TensorDataset(torch.zeros(8, 1_250_000)), 4, num_workers=1, timeout=1e-6, native="require")
     iterator, seen = iter(loader), 0
     while seen < 2:
         try:
