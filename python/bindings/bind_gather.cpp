@@ -27,7 +27,7 @@ bool is_exact_array(py::handle object) {
 // Whether `indices` are numbers that every dataset takes for the same: a list or tuple of ints or numpy.int64, or an array of
 // int64 in one dimension. Anything else (bools, floats, tensors, subclasses) is torch's to understand.
 bool read_indices(py::handle indices, std::vector<int64_t>& numbers) {
-  static PyObject* const numpy_int64 = py::dtype::of<int64_t>().attr("type").release().ptr();
+  static PyObject* const numpy_int64 = py::object(py::dtype::of<int64_t>().attr("type")).release().ptr();
   numbers.clear();
   if (is_exact_array(indices)) {
     if (!Int64Array::check_(indices)) return false;

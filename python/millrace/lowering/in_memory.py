@@ -67,7 +67,8 @@ class RowSet:
 
     def collated(self) -> Callable[[Sequence[torch.Tensor]], Any]:
         """The function that puts the columns' batches together as default_collate does."""
-        return _assembler(self.layout)
+        flat = (list, tuple(range(len(self.columns))))
+        return list if self.layout == flat else _assembler(self.layout)
 
 
 def is_in_memory(dataset: Any) -> bool:
@@ -108,8 +109,6 @@ def _assembler(layout: Any) -> Callable[[Sequence[torch.Tensor]], Any]:
     if kind is dict:
         named = [(name, _assembler(part)) for name, part in parts]
         return lambda columns: {name: assemble(columns) for name, assemble in named}
-    if parts == tuple(range(len(parts))):
-        return list
     assemblers = [_assembler(part) for part in parts]
     return lambda columns: [assemble(columns) for assemble in assemblers]
 
