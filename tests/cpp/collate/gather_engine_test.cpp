@@ -158,7 +158,7 @@ TEST_P(Gather, LeasesMayGoOnAnotherThreadMeanwhile) {
     ASSERT_TRUE(holds(out, i, 3));
     if (dropper.joinable()) dropper.join();
     dropper = std::thread([leases = std::move(out)]() mutable { leases.clear(); });
-    out = {};
+    out.clear();
   }
   dropper.join();
 }
