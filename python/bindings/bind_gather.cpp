@@ -93,9 +93,11 @@ struct Field {
   // False: a tensor was resized, or its memory exchanged or let go, since this was made.
   bool in_place() const {
     for (size_t i = 0; i < owners.size(); ++i)
-      if (const RowTable now = rows_now(owners[i]); now != native.tables[i] || (now.base == nullptr && now.rows > 0)) return false;
+      if (const RowTable now = rows_now(owners[i]); now != native.tables[i] || (now.base == nullptr && !empty(now))) return false;
     return true;
   }
+
+  bool empty(const RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
 
   std::vector<int64_t> batch_shape(size_t rows) const {
     std::vector<int64_t> sizes{static_cast<int64_t>(rows)};
