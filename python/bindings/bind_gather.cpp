@@ -115,14 +115,14 @@ struct Pending {
 
 class RowGather {
  public:
-  RowGather(const py::sequence& fields, int64_t samples, int threads, int slots) : samples_(samples) {
+  RowGather(const py::sequence& fields, int64_t samples, int threads, int slots)
+      : samples_(samples), threads_(threads), slots_(slots) {
     for (const py::handle field : fields) {
       const auto [parts, map, shape, dtype] =
           py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string>>(field);
       fields_.emplace_back(parts, map, shape, dtype);
     }
     addresses_.resize(fields_.size());
-    engine_ = std::make_unique<GatherEngine>(threads, slots, fields_.size());
   }
   ~RowGather() {
     py::gil_scoped_release release;
@@ -130,7 +130,7 @@ class RowGather {
   }
 
   void start_epoch() {
-    engine_->discard_all();
+    if (engine_) engine_->discard_all();
     pending_.clear();
   }
 
@@ -156,7 +156,7 @@ class RowGather {
       gather_rows(addresses_[i], row_bytes, static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
     }
     gather_ns_ += now_ns() - start;
-    if (!copies.empty()) engine_->submit(std::move(copies));
+    if (!copies.empty()) engine().submit(std::move(copies));
     pending_.push_back(std::move(batch));
     return true;
   }
@@ -177,7 +177,7 @@ class RowGather {
   }
 
   void close() {
-    {
+    if (engine_) {
       py::gil_scoped_release release;
       engine_->close();
     }
@@ -187,20 +187,26 @@ class RowGather {
   py::dict stats() const {
     py::dict seconds;
     for (const char* stage : {"read", "decode", "transform"}) seconds[stage] = 0.0;
-    seconds["collate"] = static_cast<double>(gather_ns_ + engine_->copy_ns()) * 1e-9;
+    seconds["collate"] = static_cast<double>(gather_ns_ + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
     py::dict result;
     result["samples"] = rows_;
     result["batches"] = batches_;
     result["bytes"] = bytes_;
     result["seconds"] = seconds;
     result["wait_seconds"] = static_cast<double>(gather_ns_ + wait_ns_) * 1e-9;
-    result["slots"] = engine_->slots();
-    result["overflow_slots"] = engine_->overflow_count();
+    result["slots"] = engine_ ? engine_->slots() : 0;
+    result["overflow_slots"] = engine_ ? engine_->overflow_count() : 0;
     result["errors"] = py::list();
     return result;
   }
 
  private:
+  // Made for the first large field: most loaders of small rows never need a thread.
+  GatherEngine& engine() {
+    if (!engine_) engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size());
+    return *engine_;
+  }
+
   void wait_for_large(double timeout) {
     const int64_t start = now_ns();
     std::vector<Lease> leases;
@@ -221,6 +227,7 @@ class RowGather {
   }
 
   const int64_t samples_;
+  const int threads_, slots_;
   std::vector<Field> fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory

@@ -97,7 +97,8 @@ class RowGather:
 
     Each of `fields`: (tables, index map, shape of a row, dtype). Tables are tensors on the CPU or numpy arrays of that dtype, their
     rows dense; their rows are counted through. The map, int64 of shape (samples,), leads from samples to rows; None: the same.
-    Fields of a batch below 256 KiB are copied in submit(), larger ones by the threads, or in next() when there are none.
+    Fields of a batch below 256 KiB are copied in submit(), larger ones by the threads, or in next() when there are none. The threads
+    start with the first large field; `stats()["slots"]` is 0 before.
     """
 
     def __init__(
