@@ -1,16 +1,13 @@
-// Loader: the engine's consumer side. Waiting happens without the GIL, in slices, so that Ctrl-C is seen.
-#include <algorithm>
+// Loader: the engine's consumer side.
 #include <cstring>
 
-#include "base/clock.h"
 #include "bindings.h"
+#include "interruptible.h"
 #include "loader/data_loader.h"
 #include "torch_bridge/tensor.h"
 
 namespace millrace::python {
 namespace {
-
-constexpr int kSignalSliceMs = 50;  // how long Ctrl-C may go unseen
 
 ErrorPolicy error_policy(const std::string& name) {
   if (name == "raise") return ErrorPolicy::raise;
@@ -43,24 +40,9 @@ struct Loader {
   }
 
   py::object next(double timeout) {
-    const int64_t deadline = timeout > 0 ? now_ns() + static_cast<int64_t>(timeout * 1e9) : 0;
     Batch batch;
-    for (;;) {
-      int slice = kSignalSliceMs;
-      if (deadline) slice = static_cast<int>(std::clamp<int64_t>((deadline - now_ns()) / 1'000'000, 0, kSignalSliceMs));
-      DataLoader::Status status;
-      {
-        py::gil_scoped_release release;
-        status = native->next(batch, slice);
-      }
-      if (status == DataLoader::Status::end) return py::none();
-      if (status == DataLoader::Status::ready) break;
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (deadline && now_ns() >= deadline) {
-        PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
-        throw py::error_already_set();
-      }
-    }
+    const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
+    if (status == DataLoader::Status::end) return py::none();
     const OutputShape& shape = batch.shape;
     auto images = py::reinterpret_steal<py::object>(
         tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));

@@ -27,6 +27,7 @@ void bind_sources(py::module_& m);
 void bind_pipeline(py::module_& m);
 void bind_dataset(py::module_& m);
 void bind_loader(py::module_& m);
+void bind_gather(py::module_& m);
 void bind_machine(py::module_& m);
 void bind_ring(py::module_& m);
 

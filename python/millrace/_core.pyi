@@ -92,6 +92,35 @@ class Loader:
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
 
+class RowGather:
+    """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
+
+    Each of `fields`: (tables, index map, shape of a row, dtype). Tables are tensors on the CPU or numpy arrays of that dtype, their
+    rows dense; their rows are counted through. The map, int64 of shape (samples,), leads from samples to rows; None: the same.
+    Fields of a batch below 256 KiB are copied in submit(), larger ones by the threads, or in next() when there are none. The threads
+    start with the first large field; `stats()["slots"]` is 0 before.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str]],
+        samples: int,
+        threads: int = 0,
+        slots: int = 3,
+    ) -> None: ...
+    def start_epoch(self) -> None:
+        """Throws away what is outstanding."""
+    def submit(self, indices: Any) -> bool:
+        """One more batch. False, and nothing is submitted, unless `indices` is a list or tuple of ints or numpy.int64, or an int64
+        array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where they lay at first."""
+    def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, ...]]:
+        """One tensor (n, *row shape) per field, or None when nothing is outstanding. Ctrl-C and TimeoutError as in Loader."""
+    def close(self) -> None: ...
+    def stats(self) -> dict[str, Any]: ...
+
+def int64_array(sequence: Any) -> Optional[NDArray[np.int64]]:
+    """The numbers of what RowGather.submit takes; None for anything else."""
+
 class RandomPermutation:
     """torch.randperm(n) of a generator seeded with `seed`, drawn as far as it is taken."""
 

@@ -56,7 +56,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     torch, random and numpy, and are the same for every `num_workers`. Errors keep their type and are not wrapped in "Caught ...
     in DataLoader worker process". `multiprocessing_context` is checked but unused, `in_order=False` returns batches in order all
     the same, `iterator._workers` is empty, batches are not in shared memory, and what is assigned to the dataset counts from the
-    next iterator.
+    next iterator. What is written into tensors in memory counts from the next batch made; they must not be resized while threads
+    read them.
     """
 
     # Subclasses of torch's class whose __init__ does not call its base's come to have this one when it is installed.

@@ -1,7 +1,7 @@
-"""Iterators over the native engine, as torch's users and frameworks expect iterators of a DataLoader to be.
+"""Iterators over a native engine, as torch's users and frameworks expect iterators of a DataLoader to be.
 
 They derive from torch's two iterator classes, because frameworks test for these, and take from them what happens around a batch:
-the sampler, the draws, the profiler's range, the counts. Batches come from `_core.Loader` instead of worker processes.
+the sampler, the draws, the profiler's range, the counts. Batches come from the job's engine instead of worker processes.
 
 Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced in it only.
 How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever comes first, closes
@@ -20,8 +20,7 @@ from typing import Any, NoReturn, Optional
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
-from . import _core
-from .lowering.plan import ImageJob
+from .lowering import Engine, Job
 from .lowering.samplers import lowered_index_sampler
 from .run_record import RunRecord
 
@@ -41,10 +40,10 @@ class _NativeIter:
     Order of `_begin`: torch's `iter(index sampler)`, then the base seed's draw.
     """
 
-    def _begin(self, loader: Any, job: ImageJob, record: RunRecord, torch_class: type) -> None:
+    def _begin(self, loader: Any, job: Job, record: RunRecord, torch_class: type) -> None:
         # First of all: __del__ runs even when the rest raises.
         self._shutdown = False
-        self._engine: Optional[_core.Loader] = None
+        self._engine: Optional[Engine] = None
         self._record = record
         self._owner_pid = os.getpid()
         self._workers: list[Any] = []
@@ -52,12 +51,12 @@ class _NativeIter:
         self._index_sampler = lowered_index_sampler(self._index_sampler)
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
-        self._slots = job.slots(loader.batch_size or getattr(loader.batch_sampler, "batch_size", None))
-        self._on_error = loader.on_error
+        self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
+        self._on_error = loader.on_error if job.leaves_out else "raise"
         record.seed = self._base_seed
 
-    def _open(self, threads: int) -> _core.Loader:
-        engine = _core.Loader(self._job.dataset(), threads, self._slots, self._on_error, self._drop_last)
+    def _open(self, threads: int) -> Engine:
+        engine = self._job.open(threads, self._batch_size, self._on_error, self._drop_last)
         engine.start_epoch(self._base_seed, self._record.epoch)
         self._engine = engine
         self._record.live = engine.stats
@@ -77,9 +76,8 @@ class _NativeIter:
                 f"{os.getpid()}. Make a new iterator here: iter(loader)"
             )
 
-    def _batch(self, images_and_labels: tuple[Any, Any]) -> list[Any]:
-        """As default_collate returns (image, int) samples: a list."""
-        batch = list(images_and_labels)
+    def _batch(self, made: Any) -> Any:
+        batch = self._job.collated(made)
         return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _shutdown_workers(self) -> None:
@@ -98,7 +96,7 @@ class _NativeIter:
 class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
     """num_workers=0: every batch is asked for and made inside next(), in the calling thread."""
 
-    def __init__(self, loader: Any, job: ImageJob, record: RunRecord) -> None:
+    def __init__(self, loader: Any, job: Job, record: RunRecord) -> None:
         self._begin(loader, job, record, _SingleProcessDataLoaderIter)
         if self._timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
@@ -108,7 +106,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
             self._sampler_iter = iter(self._index_sampler)
         self._outstanding = False  # submitted but not handed out: next() was interrupted
 
-    def _next_data(self) -> list[Any]:
+    def _next_data(self) -> Any:
         self._check_owner()
         engine = self._engine
         if self._on_error == "skip":
@@ -138,7 +136,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
     returned or each error raised. A list that cannot be submitted is an error when its turn comes.
     """
 
-    def __init__(self, loader: Any, job: ImageJob, record: RunRecord) -> None:
+    def __init__(self, loader: Any, job: Job, record: RunRecord) -> None:
         self._begin(loader, job, record, _MultiProcessingDataLoaderIter)
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
@@ -183,7 +181,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         else:
             self._pending.append(None)
 
-    def __next__(self) -> list[Any]:
+    def __next__(self) -> Any:
         try:
             return super().__next__()
         except (KeyboardInterrupt, SystemExit):
@@ -191,7 +189,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             self._shutdown_workers()
             raise
 
-    def _next_data(self) -> list[Any]:
+    def _next_data(self) -> Any:
         self._check_owner()
         if not self._pending:
             self._end()

@@ -2,6 +2,7 @@
 
 #include <pybind11/pybind11.h>  // before torch's header, so that both see this pybind11
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/clone.h>
@@ -25,6 +26,15 @@ at::ScalarType scalar_type(DType type) {
     case DType::bf16: return at::kBFloat16;
     case DType::f32: return at::kFloat;
     case DType::f64: return at::kDouble;
+    case DType::b8: return at::kBool;
+    case DType::i8: return at::kChar;
+    case DType::i16: return at::kShort;
+    case DType::i32: return at::kInt;
+    case DType::u16: return at::kUInt16;
+    case DType::u32: return at::kUInt32;
+    case DType::u64: return at::kUInt64;
+    case DType::c64: return at::kComplexFloat;
+    case DType::c128: return at::kComplexDouble;
   }
   throw Error(ErrorKind::invalid_argument, "unknown element type");
 }
@@ -113,6 +123,16 @@ PyObject* new_tensor(const std::vector<int64_t>& sizes, DType type, void** data)
   at::Tensor tensor = at::empty(sizes, at::TensorOptions().dtype(scalar_type(type)));
   *data = tensor.data_ptr();
   return THPVariable_Wrap(tensor);
+}
+
+RowTable tensor_rows(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const auto item = static_cast<size_t>(tensor.itemsize());
+  const size_t end = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item,
+                                                      static_cast<size_t>(tensor.storage_offset()));
+  const bool whole = tensor.numel() == 0 || end <= tensor.storage().nbytes();
+  return {whole ? static_cast<const uint8_t*>(tensor.const_data_ptr()) : nullptr, tensor.size(0),
+          tensor.stride(0) * static_cast<int64_t>(item)};
 }
 
 }  // namespace millrace

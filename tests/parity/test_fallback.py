@@ -47,6 +47,10 @@ class Broken(Dataset):
         return index
 
 
+class Tensors(TensorDataset):
+    """Not torch's own class, so that it may do anything."""
+
+
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -56,7 +60,7 @@ def points(samples):
 
 CASES = {
     "tensors": (
-        TensorDataset(torch.arange(10), torch.randn(10, 3, generator=torch.Generator().manual_seed(1))),
+        Tensors(torch.arange(10), torch.randn(10, 3, generator=torch.Generator().manual_seed(1))),
         {"batch_size": 3},
     ),
     "shuffled": (Noisy(), {"batch_size": 4, "shuffle": True}),

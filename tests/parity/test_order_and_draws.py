@@ -218,17 +218,24 @@ def test_indices_no_dataset_has(dataset, workers, bad):
 
 
 def test_native_permutation_is_torchs(dataset):
-    """The sampler that is replaced gives what it would have given, whole and in parts, also when the dataset has grown since."""
+    """The sampler that is replaced gives what it would have given, and draws when it would have drawn."""
     from millrace.lowering.samplers import lowered_index_sampler
 
-    for n, size, drop_last in [(1, 1, False), (5, 2, False), (5, 2, True), (1000, 128, False)]:
-        data = range(n)
-        batches = BatchSampler(RandomSampler(data), size, drop_last)
-        lowered = lowered_index_sampler(batches)
-        assert lowered is not batches and len(lowered) == len(batches)
-        torch.manual_seed(n)
-        expected = list(batches), torch.get_rng_state().tolist()
-        torch.manual_seed(n)
-        assert ([rows.tolist() for rows in lowered], torch.get_rng_state().tolist()) == expected
-    sequential = BatchSampler(SequentialSampler(range(3)), 2, False)
-    assert lowered_index_sampler(sequential) is sequential
+    def walk(batches, generator):
+        """Batches and states, after each batch and at the end."""
+        torch.manual_seed(5), generator.manual_seed(6)
+        seen = []
+        for rows in batches:
+            seen.append((list(map(int, rows)), torch.get_rng_state().tolist(), generator.get_state().tolist()))
+        return seen, torch.get_rng_state().tolist(), generator.get_state().tolist()
+
+    own = torch.Generator()
+    for n, size, drop_last in [(1, 1, False), (5, 2, False), (5, 2, True), (6, 2, False), (6, 2, True), (3, 5, True), (1000, 128, False)]:
+        for sampler in RandomSampler(range(n)), RandomSampler(range(n), generator=own), SequentialSampler(range(n)):
+            batches = BatchSampler(sampler, size, drop_last)
+            lowered = lowered_index_sampler(batches)
+            assert lowered is not batches and len(lowered) == len(batches)
+            assert walk(lowered, own) == walk(batches, own)
+    twice = BatchSampler(RandomSampler(range(3), num_samples=6), 2, False)
+    assert lowered_index_sampler(twice) is twice
+    assert list(lowered_index_sampler(BatchSampler(SequentialSampler([]), 2, False))) == []

@@ -10,8 +10,9 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
-    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources"},
-    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "loader"},
+    "collate": {"base", "core"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate"},
+    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "loader"},
 }
 
 # Outside headers by their beginning, and the only folders that may see them.

@@ -5,6 +5,7 @@ this package. Recognisers go by exact type or qualified name, so no optional lib
 behave differently is never mistaken for its base. Nothing here draws random numbers or touches a sample.
 """
 
-from .plan import ImageJob, Plan, Stage, make_plan
+from .jobs import Engine, Job
+from .plan import Plan, Stage, make_plan
 
-__all__ = ["ImageJob", "Plan", "Stage", "make_plan"]
+__all__ = ["Engine", "Job", "Plan", "Stage", "make_plan"]

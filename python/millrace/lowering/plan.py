@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
-import numpy as np
-import torch
+from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
-from ..datasets import decode_with_pillow
-from .collate import recognise_collate
+from .collate import IMAGE_AND_LABEL, recognise_collate
+from .in_memory import RowSet, is_in_memory, recognise_rows
+from .jobs import ImageJob, Job, RowsJob
 from .refusal import NotLowered
-from .samplers import is_plain_shuffle, sampler_name
+from .samplers import is_plain, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source
 from .transforms import lower_transform
-
-_LARGE_BATCH_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -35,43 +32,11 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class ImageJob:
-    """All that the engine needs: files, their labels, the transforms, and the way from the sampler's indices to the files."""
-
-    files: Files
-    pipeline: _core.ImagePipeline
-    index_maps: tuple[Sequence[int], ...]
-
-    def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
-
-    def slots(self, batch_size: Optional[int]) -> int:
-        """Batches in memory at once, the consumer's included.
-
-        Three, or two when one takes 64 MiB or more: for batches of 128 x 3 x 224 x 224 floats the third was measured to bring 2 %
-        of speed at most, for half as much memory again.
-        """
-        shape = self.pipeline.fixed_shape
-        if shape is None or batch_size is None:
-            return 3
-        batch_bytes = batch_size * math.prod(shape) * getattr(torch, self.pipeline.output_dtype).itemsize
-        return 2 if batch_bytes >= _LARGE_BATCH_BYTES else 3
-
-    def rows(self, batch: Iterable[Any]) -> Any:
-        """File indices of one index list of the sampler, for `_core.Loader.submit`. Errors are those of indexing a list."""
-        if isinstance(batch, np.ndarray) and batch.dtype.kind not in "iu":
-            batch = batch.tolist()  # submit() would round floats; a list of them is refused
-        for indices in self.index_maps:
-            batch = [indices[i] for i in batch]
-        return batch
-
-
-@dataclass(frozen=True)
 class Plan:
     """What runs where. `job` is None when torch's own iterator runs the loader."""
 
     stages: tuple[Stage, ...]
-    job: Optional[ImageJob]
+    job: Optional[Job]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.stages))
@@ -114,22 +79,33 @@ def make_plan(loader: Any) -> Plan:
         return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
 
     stages = _Stages()
-    source: Optional[Source] = stages.ask("dataset", lambda: _dataset(loader.dataset))
-    pipeline = stages.ask("transform", lambda: _transform(source)) if source is not None else None
+    data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader.dataset))
+    pipeline = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     stages.ask("sampler", lambda: _sampler(loader))
-    stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
+    sample_types = data.sample_types if isinstance(data, RowSet) else IMAGE_AND_LABEL
+    stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn, sample_types), None))
     stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
-    files: Optional[Files] = None
-    if source is not None and not stages.refusing():
+    job: Optional[Job] = None
+    if isinstance(data, RowSet) and not stages.refusing():
+        job = _rows_job(loader, data)
+    elif isinstance(data, Source) and not stages.refusing():
         # Last, because the table of a big folder takes a while when it is first made.
-        files = stages.ask("dataset", lambda: _files(source))
-    job = None if files is None else ImageJob(files, pipeline, source.index_maps)
+        files: Optional[Files] = stages.ask("dataset", lambda: _files(data))
+        job = None if files is None else ImageJob(files, pipeline, data.index_maps)
     return Plan(stages.finish(), job)
 
 
-def _dataset(dataset: Any) -> tuple[str, Source]:
+def _dataset(dataset: Any) -> tuple[str, Union[Source, RowSet]]:
+    if is_in_memory(dataset):
+        rows = recognise_rows(dataset)
+        return f"{rows.name} of {rows.length} samples in memory, copied row by row", rows
     source = recognise_source(dataset)
     return source.name, source
+
+
+def _rows_job(loader: Any, rows: RowSet) -> RowsJob:
+    fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, loader.collate_fn, loader.drop_last)
+    return RowsJob(rows, fetcher.fetch)
 
 
 def _transform(source: Source) -> tuple[str, _core.ImagePipeline]:
@@ -151,6 +127,6 @@ def _sampler(loader: Any) -> tuple[str, None]:
     if not loader._auto_collation:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
     index_sampler = loader._index_sampler
-    if is_plain_shuffle(index_sampler):
+    if is_plain(index_sampler):
         return f"{sampler_name(index_sampler)}, torch's order and draws", None
     return f"{sampler_name(index_sampler)} runs in the consumer's thread and feeds the engine", None

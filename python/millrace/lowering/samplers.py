@@ -1,21 +1,23 @@
-"""Samplers: any of ints feeds the engine from the consumer's thread; torch's plain shuffle is permuted natively."""
+"""Samplers: any of ints feeds the engine from the consumer's thread; torch's plain orders are made as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, RandomSampler
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from .. import _core
 
 
-class PermutedBatches:
-    """The index lists of BatchSampler(RandomSampler(data)), as int64 arrays of shape (rows,), without n Python ints.
+class PlainBatches:
+    """The index lists of BatchSampler over SequentialSampler(data) or RandomSampler(data, generator=any), as int64 arrays of shape
+    (rows,), without n Python ints.
 
-    The same order and the same draw from torch's global generator, made at the same moment: at the first index.
+    The same order and the same draws, from torch's global generator or the sampler's own, made at the same moments: at the first
+    index, and from an own generator once more behind the last one.
     """
 
     def __init__(self, batches: BatchSampler) -> None:
@@ -25,23 +27,39 @@ class PermutedBatches:
         return len(self._batches)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        n = len(self._batches.sampler.data_source)
-        seed = int(torch.empty((), dtype=torch.int64).random_().item())
-        permutation = _core.RandomPermutation(n, seed)
-        size = self._batches.batch_size
-        for start in range(0, n, size):
-            rows = min(size, n - start)
-            if rows == size or not self._batches.drop_last:
-                yield permutation.take(rows)
+        sampler, size = self._batches.sampler, self._batches.batch_size
+        n = len(sampler.data_source)
+        generator = getattr(sampler, "generator", None)
+        take = _order(sampler, n)
+        last = n % size
+        for start in range(0, n - last, size):
+            yield take(start, size)
+        if generator is not None:
+            torch.randperm(n, generator=generator)  # torch draws a permutation to take none of its elements
+        if last and not self._batches.drop_last:
+            yield take(n - last, last)
 
 
-def is_plain_shuffle(index_sampler: Any) -> bool:
-    """Whether PermutedBatches gives what `index_sampler` gives."""
+def _order(sampler: Any, n: int) -> Callable[[int, int], np.ndarray]:
+    """take(start, rows), to be asked for one part behind the other."""
+    if type(sampler) is SequentialSampler:
+        return lambda start, rows: np.arange(start, start + rows)
+    if sampler.generator is not None:
+        order = torch.randperm(n, generator=sampler.generator).numpy()
+        return lambda start, rows: order[start : start + rows]
+    seed = int(torch.empty((), dtype=torch.int64).random_().item())
+    permutation = _core.RandomPermutation(n, seed)
+    return lambda start, rows: permutation.take(rows)
+
+
+def is_plain(index_sampler: Any) -> bool:
+    """Whether PlainBatches gives what `index_sampler` gives."""
     sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else None
+    if type(sampler) is SequentialSampler:
+        return True
     return (
         type(sampler) is RandomSampler
         and sampler.replacement is False
-        and sampler.generator is None
         and sampler._num_samples is None
         and len(sampler.data_source) > 0
     )
@@ -49,7 +67,7 @@ def is_plain_shuffle(index_sampler: Any) -> bool:
 
 def lowered_index_sampler(index_sampler: Iterable[Any]) -> Iterable[Any]:
     """What to iterate instead of `index_sampler`; itself when Python must run it."""
-    return PermutedBatches(index_sampler) if is_plain_shuffle(index_sampler) else index_sampler
+    return PlainBatches(index_sampler) if is_plain(index_sampler) else index_sampler
 
 
 def sampler_name(index_sampler: Any) -> str:

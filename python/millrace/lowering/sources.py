@@ -1,4 +1,4 @@
-"""Datasets that the engine reads itself: image folders of millrace and torchvision, and torch's Subset of them."""
+"""Datasets that the engine reads from files: image folders of millrace and torchvision, and torch's Subset of them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _torchvision_base(root: Any) -> type:
         return base
     raise NotLowered(
         f"{type(root).__name__} is Python code; the engine reads millrace.datasets.ImageFolder, torchvision's ImageFolder and "
-        "DatasetFolder, and torch's Subset of these"
+        "DatasetFolder, tensors and numpy arrays, torch's TensorDataset, StackDataset, ConcatDataset, and Subset of these"
     )
 
 

@@ -1,0 +1,165 @@
+"""Rows that lie in memory: millrace against torch's own ways with the same data, the sides taking turns within one process.
+
+    python -m benchmarks.in_memory [--scenario tiny_rows wide_rows] [--rounds 7] [--out FILE.jsonl]
+
+Before anything is timed, one epoch of each side must hold every row once, unchanged. Then each round gives every side one epoch, in
+alternating direction; slow sides stop after `limit` rows. Each repeat is one line of JSON, as harness.py stores them, with `rows`.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, TensorDataset
+
+from benchmarks import probes
+from benchmarks.compare import interval
+from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+
+
+@dataclass(frozen=True)
+class RowScenario:
+    """Shuffled batches [batch, columns] float32 of a tensor [rows, columns]; slow loaders are timed on `limit` rows only."""
+
+    name: str
+    rows: int
+    columns: int
+    batch: int
+    limit: int
+
+
+SCENARIOS = {s.name: s for s in (RowScenario("tiny_rows", 1_000_000, 16, 256, 150_000), RowScenario("wide_rows", 1280, 150_528, 64, 1280))}
+
+
+def make_data(scenario: RowScenario) -> torch.Tensor:
+    """Random rows whose first value is the row's number."""
+    data = torch.from_numpy(np.random.default_rng(0).random((scenario.rows, scenario.columns), dtype=np.float32))
+    data[:, 0] = torch.arange(scenario.rows)
+    return data
+
+
+def loaders(scenario: RowScenario, data: torch.Tensor) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+    """name -> (workers, epochs); epochs() begins one epoch and returns its batches."""
+    import millrace
+
+    def loader_of(cls, workers: int, **extra):
+        return cls(TensorDataset(data), scenario.batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **extra)
+
+    def numpy_alone() -> Iterator[list[np.ndarray]]:
+        order, array = np.random.permutation(scenario.rows), data.numpy()
+        for start in range(0, scenario.rows, scenario.batch):
+            yield [array[order[start : start + scenario.batch]]]
+
+    # The dataset is indexed with whole index lists: the quickest way within torch that was found, at the price of its interface.
+    indexed = torch.utils.data.DataLoader(
+        TensorDataset(data), batch_size=None, sampler=BatchSampler(RandomSampler(data), scenario.batch, False))
+    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {"numpy_alone": (0, numpy_alone), "torch_indexed": (0, lambda: indexed)}
+    for workers in 0, 2:
+        for name, cls, extra in (("torch", torch.utils.data.DataLoader, {}), ("millrace", millrace.DataLoader, {"native": "require"})):
+            loader = loader_of(cls, workers, **extra)
+            sides[f"{name}_{workers}"] = workers, lambda loader=loader: loader
+    return sides
+
+
+def check(name: str, data: torch.Tensor, batches: Iterable) -> None:
+    """Every row of `data` once, in another order, unchanged. Raises AssertionError."""
+    numbers = []
+    for (rows, *_) in batches:
+        rows = torch.as_tensor(rows)
+        numbers.append(rows[:, 0].long())
+        assert torch.equal(rows, data[numbers[-1]]), f"{name}: rows are not those of the data"
+    order = torch.cat(numbers)
+    assert torch.equal(order.sort().values, torch.arange(len(data))), f"{name}: an epoch does not hold every row once"
+    assert not torch.equal(order, torch.arange(len(data))), f"{name}: the order was not shuffled"
+
+
+def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
+    timer, rows, count = probes.Epoch(cpus), 0, 0
+    start = time.perf_counter()
+    iterator, first = iter(batches), None
+    for (batch, *_) in iterator if limit is None else islice(iterator, limit):
+        first = first or time.perf_counter() - start
+        rows += len(batch)
+        count += 1
+    return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
+
+
+def measure(scenario: RowScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    data = make_data(scenario)
+    sides = loaders(scenario, data)
+    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+              "machine": probes.machine(), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
+              "versions": {"torch": torch.__version__, "numpy": np.__version__}}
+    for name, (_, epochs) in sides.items():
+        print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
+        check(name, data, epochs())
+    quiet = repeat = 0
+    while quiet < rounds and repeat < 2 * rounds:
+        records = []
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            workers, epochs = sides[name]
+            limit = scenario.limit // scenario.batch if name.startswith("torch") and name != "torch_indexed" else None
+            times = timed_epoch(epochs(), cpus, limit)
+            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
+                            "rows_per_s": times["rows"] / times["seconds"]})
+        calm = max(r["others_share"] for r in records) <= QUIET_SHARE
+        yield from ({**record, "quiet": calm} for record in records)
+        quiet += calm
+        repeat += 1
+
+
+def table(records: list[dict]) -> str:
+    """One scenario, fastest first; the factor is millrace with the row's workers over the row, round by round."""
+    kept = [r for r in records if r["quiet"]] or records
+    by_name: dict[str, dict[int, dict]] = {}
+    for record in kept:
+        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
+    lines = ["| loader | rows/s | min – max | µs per batch | CPU s per 1,000,000 | first batch, ms | millrace is faster by |",
+             "|---|---:|---:|---:|---:|---:|---:|"]
+    best = max((name for name in by_name if name.startswith("millrace")),
+               key=lambda name: statistics.median(r["rows_per_s"] for r in by_name[name].values()))
+    for name, epochs in sorted(by_name.items(), key=lambda item: -statistics.median(r["rows_per_s"] for r in item[1].values())):
+        rates = [r["rows_per_s"] for r in epochs.values()]
+        factors = [by_name[best][repeat]["rows_per_s"] / r["rows_per_s"] for repeat, r in epochs.items() if repeat in by_name[best]]
+        low, high = interval(factors)
+        batch_us = statistics.median(r["seconds"] / r["batches"] for r in epochs.values()) * 1e6
+        cpu = statistics.median(r["cpu_seconds"] / r["rows"] for r in epochs.values()) * 1e6
+        first = statistics.median(r["first_s"] for r in epochs.values()) * 1e3
+        factor = "" if name == best else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
+        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {batch_us:,.0f} | "
+                     f"{cpu:.2f} | {first:.1f} | {factor} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--out", default="benchmarks/results/in_memory/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
+    os.sched_setaffinity(0, cpus)
+    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+    for name in arguments.scenario:
+        records = []
+        with open(arguments.out, "a") as out:
+            for record in measure(SCENARIOS[name], arguments.rounds, cpus):
+                records.append(record)
+                print(json.dumps(record), file=out, flush=True)
+        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
+        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+// RowGather: rows of tensors and arrays as batches. int64_array: indices that Python holds, as numbers.
+#include <deque>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/clock.h"
+#include "bindings.h"
+#include "collate/gather_engine.h"
+#include "collate/row_gather.h"
+#include "interruptible.h"
+#include "torch_bridge/tensor.h"
+
+namespace millrace::python {
+namespace {
+
+// From here on threads copy, and the ring's warm pages pay: a fresh page costs as much as copying 10 kB. Below it, copying takes
+// less time than handing the work to another thread.
+constexpr size_t kLargeFieldBytes = size_t{256} << 10;
+
+using Int64Array = py::array_t<int64_t, py::array::c_style>;
+
+bool is_exact_array(py::handle object) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_);
+}
+
+// Whether `indices` are numbers that every dataset takes for the same: a list or tuple of ints or numpy.int64, or an array of
+// int64 in one dimension. Anything else (bools, floats, tensors, subclasses) is torch's to understand.
+bool read_indices(py::handle indices, std::vector<int64_t>& numbers) {
+  static PyObject* const numpy_int64 = py::object(py::dtype::of<int64_t>().attr("type")).release().ptr();
+  numbers.clear();
+  if (is_exact_array(indices)) {
+    if (!Int64Array::check_(indices)) return false;
+    const auto array = py::reinterpret_borrow<Int64Array>(indices);
+    if (array.ndim() != 1) return false;
+    numbers.assign(array.data(), array.data() + array.size());
+    return true;
+  }
+  if (!PyList_CheckExact(indices.ptr()) && !PyTuple_CheckExact(indices.ptr())) return false;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(indices.ptr());
+  PyObject* const* items = PySequence_Fast_ITEMS(indices.ptr());
+  numbers.reserve(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = items[i];
+    if (!PyLong_CheckExact(item) && reinterpret_cast<PyObject*>(Py_TYPE(item)) != numpy_int64) return false;
+    const int64_t number = PyLong_AsLongLong(item);
+    if (number == -1 && PyErr_Occurred()) {  // more than 64 bits
+      PyErr_Clear();
+      return false;
+    }
+    numbers.push_back(number);
+  }
+  return true;
+}
+
+py::object int64_array(const py::object& sequence) {
+  std::vector<int64_t> numbers;
+  if (!read_indices(sequence, numbers)) return py::none();
+  return py::array_t<int64_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
+}
+
+// Where the rows of a tensor or array lie now.
+RowTable rows_now(const py::object& owner) {
+  if (!py::isinstance<py::array>(owner)) return tensor_rows(owner.ptr());
+  const auto array = py::reinterpret_borrow<py::array>(owner);
+  return {static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)};
+}
+
+struct Field {
+  std::vector<py::object> owners;  // one per table of `native`
+  std::optional<Int64Array> map;   // what native.map looks at
+  RowField native;
+  std::vector<int64_t> row_shape;
+  DType type = DType::f32;
+
+  Field(const py::sequence& parts, const py::object& index_map, std::vector<int64_t> shape, const std::string& dtype)
+      : row_shape(std::move(shape)) {
+    const auto known = dtype_named(dtype);
+    if (!known) throw py::value_error("dtype '" + dtype + "' is not one that batches can have");
+    type = *known;
+    native.row_bytes = dtype_bytes(type);
+    for (const int64_t size : row_shape) native.row_bytes *= static_cast<size_t>(size);
+    for (const py::handle part : parts) {
+      owners.push_back(py::reinterpret_borrow<py::object>(part));
+      native.tables.push_back(rows_now(owners.back()));
+    }
+    if (!index_map.is_none()) {
+      map = py::cast<Int64Array>(index_map);
+      native.map = std::span(map->data(), static_cast<size_t>(map->size()));
+    }
+  }
+
+  // False: a tensor was resized, or its memory exchanged or let go, since this was made.
+  bool in_place() const {
+    for (size_t i = 0; i < owners.size(); ++i)
+      if (const RowTable now = rows_now(owners[i]); now != native.tables[i] || (now.base == nullptr && !empty(now))) return false;
+    return true;
+  }
+
+  bool empty(const RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
+
+  std::vector<int64_t> batch_shape(size_t rows) const {
+    std::vector<int64_t> sizes{static_cast<int64_t>(rows)};
+    sizes.insert(sizes.end(), row_shape.begin(), row_shape.end());
+    return sizes;
+  }
+};
+
+// A batch that was submitted: the tensors of its small fields, which are copied at once, and which fields the engine makes.
+struct Pending {
+  size_t rows = 0;
+  std::vector<py::object> tensors;
+  std::vector<size_t> large;
+};
+
+class RowGather {
+ public:
+  RowGather(const py::sequence& fields, int64_t samples, int threads, int slots)
+      : samples_(samples), threads_(threads), slots_(slots) {
+    for (const py::handle field : fields) {
+      const auto [parts, map, shape, dtype] =
+          py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string>>(field);
+      fields_.emplace_back(parts, map, shape, dtype);
+    }
+    addresses_.resize(fields_.size());
+  }
+  ~RowGather() {
+    py::gil_scoped_release release;
+    engine_.reset();
+  }
+
+  void start_epoch() {
+    if (engine_) engine_->discard_all();
+    pending_.clear();
+  }
+
+  bool submit(const py::object& indices) {
+    const int64_t start = now_ns();
+    if (!read_indices(indices, indices_) || indices_.empty()) return false;
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      addresses_[i].resize(indices_.size());
+      if (!fields_[i].in_place() || !locate_rows(fields_[i].native, samples_, indices_, addresses_[i].data())) return false;
+    }
+    Pending batch{indices_.size(), std::vector<py::object>(fields_.size()), {}};
+    std::vector<RowCopy> copies;
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      const size_t row_bytes = fields_[i].native.row_bytes;
+      if (row_bytes * batch.rows >= kLargeFieldBytes) {
+        batch.large.push_back(i);
+        copies.push_back({i, row_bytes, std::exchange(addresses_[i], {})});
+        continue;
+      }
+      void* data = nullptr;
+      batch.tensors[i] =
+          py::reinterpret_steal<py::object>(new_tensor(fields_[i].batch_shape(batch.rows), fields_[i].type, &data));
+      gather_rows(addresses_[i], row_bytes, static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
+    }
+    gather_ns_ += now_ns() - start;
+    if (!copies.empty()) engine().submit(std::move(copies));
+    pending_.push_back(std::move(batch));
+    return true;
+  }
+
+  py::object next(double timeout) {
+    if (pending_.empty()) return py::none();
+    if (!pending_.front().large.empty()) wait_for_large(timeout);
+    Pending batch = std::move(pending_.front());
+    pending_.pop_front();
+    py::tuple tensors(batch.tensors.size());
+    for (size_t i = 0; i < batch.tensors.size(); ++i) {
+      bytes_ += static_cast<int64_t>(fields_[i].native.row_bytes * batch.rows);
+      tensors[i] = std::move(batch.tensors[i]);
+    }
+    ++batches_;
+    rows_ += static_cast<int64_t>(batch.rows);
+    return tensors;
+  }
+
+  void close() {
+    if (engine_) {
+      py::gil_scoped_release release;
+      engine_->close();
+    }
+    pending_.clear();
+  }
+
+  py::dict stats() const {
+    py::dict seconds;
+    for (const char* stage : {"read", "decode", "transform"}) seconds[stage] = 0.0;
+    seconds["collate"] = static_cast<double>(gather_ns_ + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
+    py::dict result;
+    result["samples"] = rows_;
+    result["batches"] = batches_;
+    result["bytes"] = bytes_;
+    result["seconds"] = seconds;
+    result["wait_seconds"] = static_cast<double>(gather_ns_ + wait_ns_) * 1e-9;
+    result["slots"] = engine_ ? engine_->slots() : 0;
+    result["overflow_slots"] = engine_ ? engine_->overflow_count() : 0;
+    result["errors"] = py::list();
+    return result;
+  }
+
+ private:
+  // Made for the first large field: most loaders of small rows never need a thread.
+  GatherEngine& engine() {
+    if (!engine_) engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size());
+    return *engine_;
+  }
+
+  void wait_for_large(double timeout) {
+    const int64_t start = now_ns();
+    std::vector<Lease> leases;
+    try {
+      wait_interruptibly(timeout, [&](int slice_ms) { return engine_->next(leases, slice_ms); });
+    } catch (const Error&) {  // no memory for it: the batch is gone
+      pending_.pop_front();
+      throw;
+    }
+    wait_ns_ += now_ns() - start;
+    Pending& batch = pending_.front();
+    for (size_t i = 0; i < leases.size(); ++i) {
+      const Field& field = fields_[batch.large[i]];
+      batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(
+          tensor_from_lease(std::move(leases[i]), field.batch_shape(batch.rows), field.type));
+    }
+    batch.large.clear();
+  }
+
+  const int64_t samples_;
+  const int threads_, slots_;
+  std::vector<Field> fields_;  // outlives the engine: its threads read from there
+  std::vector<int64_t> indices_;
+  std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
+  std::deque<Pending> pending_;
+  int64_t rows_ = 0, batches_ = 0, bytes_ = 0, gather_ns_ = 0, wait_ns_ = 0;
+  std::unique_ptr<GatherEngine> engine_;
+};
+
+}  // namespace
+
+void bind_gather(py::module_& m) {
+  m.def("int64_array", &int64_array, py::arg("sequence"));
+  py::class_<RowGather>(m, "RowGather")
+      .def(py::init<const py::sequence&, int64_t, int, int>(), py::arg("fields"), py::arg("samples"), py::arg("threads") = 0,
+           py::arg("slots") = 3)
+      .def("start_epoch", &RowGather::start_epoch)
+      .def("submit", &RowGather::submit, py::arg("indices"))
+      .def("next", &RowGather::next, py::arg("timeout") = 0.0)
+      .def("close", &RowGather::close)
+      .def("stats", &RowGather::stats);
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,275 @@
+"""Datasets whose samples are rows of tensors and arrays: torch's TensorDataset, StackDataset, ConcatDataset and Subset of such.
+
+A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what default_collate
+makes of a batch. Only what default_collate gives back exactly is recognised, types by identity; the rest is refused. Nothing is
+copied but indices that are Python lists: the engine reads tensors and arrays when it makes a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+
+from .. import _core
+from .refusal import NotLowered
+
+Table = Union[torch.Tensor, np.ndarray]
+
+_NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
+_ARRAY_TYPES = {np.dtype(name): name for name in _NAMES}
+_TENSOR_TYPES = {getattr(torch, name): name for name in (*_NAMES, "bfloat16", "uint16", "uint32", "uint64")}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same)."""
+
+    tables: tuple[Table, ...]
+    sample_type: type  # of the field in one sample
+    dtype: str
+    shape: tuple[int, ...]  # of one row
+    index_map: Optional[np.ndarray] = None
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape) * getattr(torch, self.dtype).itemsize
+
+    @property
+    def look(self) -> tuple[Any, ...]:
+        """What must be equal for rows to be of one batch."""
+        return self.sample_type, self.dtype, self.shape
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """`length` samples. `layout`: the number of a column, or (list or dict, its parts): what a batch of samples collates to."""
+
+    name: str
+    length: int
+    columns: tuple[Column, ...]
+    layout: Any
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(column.row_bytes for column in self.columns)
+
+    @property
+    def sample_types(self) -> set[type]:
+        """All types that default_collate meets in samples."""
+        types = {column.sample_type for column in self.columns} | _containers(self.layout)
+        return types | {torch.Tensor} if np.ndarray in types else types
+
+    def collated(self) -> Callable[[Sequence[torch.Tensor]], Any]:
+        """The function that puts the columns' batches together as default_collate does."""
+        flat = (list, tuple(range(len(self.columns))))
+        return list if self.layout == flat else _assembler(self.layout)
+
+
+def is_in_memory(dataset: Any) -> bool:
+    """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return type(dataset) in _RECOGNISERS
+
+
+def recognise_rows(dataset: Any) -> RowSet:
+    """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
+    recognise = _RECOGNISERS.get(type(dataset))
+    if recognise is None:
+        raise NotLowered(
+            f"{type(dataset).__name__} is Python code; samples in memory are read from tensors, numeric numpy arrays, torch's "
+            "TensorDataset, StackDataset, ConcatDataset and Subset"
+        )
+    if "__getitems__" in getattr(dataset, "__dict__", ()):
+        raise NotLowered(f"this {type(dataset).__name__} was given a __getitems__ of its own; remove it")
+    for name, method in _METHODS.get(type(dataset), {}).items():
+        if getattr(type(dataset), name, None) is not method:
+            raise NotLowered(f"{type(dataset).__name__}.{name} was replaced; restore it")
+    return recognise(dataset)
+
+
+def _containers(layout: Any) -> set[type]:
+    if isinstance(layout, int):
+        return set()
+    kind, parts = layout
+    inner = parts if kind is list else (part for _, part in parts)
+    return {tuple if kind is list else dict}.union(*map(_containers, inner))
+
+
+def _assembler(layout: Any) -> Callable[[Sequence[torch.Tensor]], Any]:
+    if isinstance(layout, int):
+        return lambda columns: columns[layout]
+    kind, parts = layout
+    if kind is dict:
+        named = [(name, _assembler(part)) for name, part in parts]
+        return lambda columns: {name: assemble(columns) for name, assemble in named}
+    assemblers = [_assembler(part) for part in parts]
+    return lambda columns: [assemble(columns) for assemble in assemblers]
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------------------
+
+
+def _tensor(tensor: torch.Tensor) -> RowSet:
+    if tensor.requires_grad:
+        raise NotLowered("a tensor requires gradients, which batches would carry on; use tensor.detach()")
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_nested or tensor.dtype not in _TENSOR_TYPES:
+        raise NotLowered(f"a tensor is {tensor.dtype}, {tensor.layout}, on {tensor.device}; use dense numbers on the CPU")
+    if tensor.dim() == 0 or tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
+        raise NotLowered("a tensor has no rows, or is a view that conjugates or negates; use tensor.clone()")
+    if not _rows_are_plain(tensor.shape, tensor.stride(), 1):
+        raise NotLowered("a tensor's rows are not contiguous; use tensor.clone(memory_format=torch.contiguous_format)")
+    column = Column((tensor,), torch.Tensor, _TENSOR_TYPES[tensor.dtype], tuple(tensor.shape[1:]))
+    return RowSet("Tensor", len(tensor), (column,), 0)
+
+
+def _array(array: np.ndarray) -> RowSet:
+    if array.dtype not in _ARRAY_TYPES or array.ndim == 0:
+        raise NotLowered(f"a numpy array is {array.dtype} of {array.ndim} dimensions; use one of {', '.join(_NAMES)}, with rows")
+    if not _rows_are_plain(array.shape, array.strides, array.itemsize):
+        raise NotLowered("a numpy array's rows are not contiguous; use array.copy()")
+    sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
+    column = Column((array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:])
+    return RowSet("numpy array", len(array), (column,), 0)
+
+
+def _numbers(values: list) -> RowSet:
+    """A list of Python's ints or floats beside other parts of a StackDataset."""
+    array: Optional[np.ndarray] = _core.int64_array(values)
+    sample_type: type = int
+    if array is None and set(map(type, values)) <= {float}:
+        array, sample_type = np.array(values, dtype=np.float64), float
+    if array is None:
+        raise NotLowered("a list holds more than ints of 64 bits, or more than floats; make it a tensor")
+    return RowSet("list", len(array), (Column((array,), sample_type, array.dtype.name, ()),), 0)
+
+
+def _rows_are_plain(shape: Sequence[int], strides: Sequence[int], step: int) -> bool:
+    """Whether each row is dense and row-major to the letter: only then is a stack of rows laid out like that too."""
+    for size, stride in zip(reversed(shape[1:]), reversed(strides[1:])):
+        if stride != step:
+            return False
+        step *= max(size, 1)
+    return True
+
+
+# -- datasets of tables ----------------------------------------------------------------------------------------------------------
+
+
+def _tensor_dataset(dataset: TensorDataset) -> RowSet:
+    tensors = dataset.tensors
+    if type(tensors) is not tuple or not tensors or not set(map(type, tensors)) <= {torch.Tensor}:
+        raise NotLowered("TensorDataset holds something else than a tuple of plain tensors; use tensor.detach() or as_subclass()")
+    return _stacked("TensorDataset", [_tensor(tensor) for tensor in tensors], list)
+
+
+def _stack_dataset(dataset: StackDataset) -> RowSet:
+    datasets = dataset.datasets
+    if type(datasets) not in (tuple, dict):
+        raise NotLowered("StackDataset.datasets is neither a tuple nor a dict")
+    named = type(datasets) is dict
+    parts = [_numbers(part) if type(part) is list else recognise_rows(part) for part in (datasets.values() if named else datasets)]
+    rows = _stacked("StackDataset", parts, dict if named else list, tuple(datasets) if named else ())
+    if rows.length != len(dataset):
+        raise NotLowered("StackDataset's parts have changed their length; make a new StackDataset")
+    return rows
+
+
+def _stacked(name: str, parts: Sequence[RowSet], kind: type, keys: tuple[Any, ...] = ()) -> RowSet:
+    if len({part.length for part in parts}) != 1:
+        raise NotLowered(f"{name}'s parts differ in length")
+    layouts, columns = [], []
+    for part in parts:
+        layouts.append(_shifted(part.layout, len(columns)))
+        columns += part.columns
+    layout = (dict, tuple(zip(keys, layouts))) if kind is dict else (list, tuple(layouts))
+    return RowSet(name, parts[0].length, tuple(columns), layout)
+
+
+def _shifted(layout: Any, by: int) -> Any:
+    if isinstance(layout, int):
+        return layout + by
+    kind, parts = layout
+    if kind is dict:
+        return kind, tuple((key, _shifted(part, by)) for key, part in parts)
+    return kind, tuple(_shifted(part, by) for part in parts)
+
+
+def _concat_dataset(dataset: ConcatDataset) -> RowSet:
+    parts = [recognise_rows(part) for part in dataset.datasets]
+    if not parts or dataset.cumulative_sizes != np.cumsum([part.length for part in parts]).tolist():
+        raise NotLowered("ConcatDataset's parts have changed their length; make a new ConcatDataset")
+    first = parts[0]
+    for part in parts[1:]:
+        if part.layout != first.layout or [c.look for c in part.columns] != [c.look for c in first.columns]:
+            raise NotLowered("ConcatDataset's parts differ in what their samples are; use the same dtypes, shapes and containers")
+    columns = tuple(
+        _joined([part.columns[i] for part in parts], [part.length for part in parts]) for i in range(len(first.columns))
+    )
+    name = f"ConcatDataset of {len(parts)} x {first.name}"
+    return RowSet(name, dataset.cumulative_sizes[-1], columns, first.layout)
+
+
+def _joined(columns: Sequence[Column], lengths: Sequence[int]) -> Column:
+    first = columns[0]
+    tables = tuple(table for column in columns for table in column.tables)
+    if all(column.index_map is None for column in columns):
+        return Column(tables, *first.look)
+    maps, rows = [], 0
+    for column, length in zip(columns, lengths):
+        maps.append((np.arange(length) if column.index_map is None else column.index_map) + rows)
+        rows += sum(map(len, column.tables))
+    return Column(tables, *first.look, np.concatenate(maps))
+
+
+def _subset(subset: Subset) -> RowSet:
+    rows = recognise_rows(subset.dataset)
+    indices = _as_array(subset.indices)
+    if len(indices):
+        lowest, highest = int(indices.min()), int(indices.max())
+        if lowest < -rows.length or highest >= rows.length:
+            raise NotLowered(f"Subset.indices reach from {lowest} to {highest} in a dataset of {rows.length}; leave them out")
+        if lowest < 0:
+            indices = np.where(indices < 0, indices + rows.length, indices)
+    composed = {id(c.index_map): c.index_map for c in rows.columns if c.index_map is not None}  # columns share their maps
+    maps = {key: index_map[indices] for key, index_map in composed.items()}
+    columns = tuple(Column(column.tables, *column.look, maps.get(id(column.index_map), indices)) for column in rows.columns)
+    return RowSet(f"Subset of {rows.name}", len(indices), columns, rows.layout)
+
+
+def _as_array(indices: Any) -> np.ndarray:
+    array = None
+    if type(indices) is range:
+        array = np.arange(indices.start, indices.stop, indices.step, dtype=np.int64)
+    elif type(indices) is torch.Tensor and indices.dtype is torch.int64 and indices.device.type == "cpu" and indices.dim() == 1:
+        array = np.ascontiguousarray(indices.numpy())
+    elif type(indices) is np.ndarray and indices.dtype.kind == "i" and indices.ndim == 1:
+        array = np.ascontiguousarray(indices, dtype=np.int64)
+    elif type(indices) in (list, tuple):
+        array = _core.int64_array(indices)
+    if array is None:
+        raise NotLowered(f"Subset.indices is a {type(indices).__name__} of other things than plain ints; use a list of ints")
+    return array
+
+
+_RECOGNISERS: dict[type, Callable[[Any], RowSet]] = {
+    torch.Tensor: _tensor,
+    np.ndarray: _array,
+    np.memmap: _array,
+    TensorDataset: _tensor_dataset,
+    StackDataset: _stack_dataset,
+    ConcatDataset: _concat_dataset,
+    Subset: _subset,
+}
+
+# As torch ships them: methods that somebody exchanged since must run.
+_METHODS = {
+    cls: {name: getattr(cls, name, None) for name in ("__getitem__", "__getitems__", "__getattr__", "__getattribute__", "__len__")}
+    for cls in (TensorDataset, StackDataset, ConcatDataset, Subset)
+}

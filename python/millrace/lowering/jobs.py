@@ -1,0 +1,167 @@
+"""Jobs: what a lowered loader's iterators run, one class for each kind of dataset behind one small interface."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Protocol
+
+import numpy as np
+import torch
+
+from .. import _core
+from ..datasets import decode_with_pillow
+from .in_memory import RowSet
+from .sources import Files
+
+_LARGE_BATCH_BYTES = 64 * 2**20
+
+
+class Engine(Protocol):
+    """What makes batches: index lists in, batches out, in order. `_core.Loader` is one; its stub documents the calls."""
+
+    def start_epoch(self, seed: int, epoch: int) -> None: ...
+    def submit(self, indices: Any) -> None: ...
+    def end_epoch(self) -> None: ...
+    def next(self, timeout: float = 0.0) -> Any: ...
+    def close(self) -> None: ...
+    def stats(self) -> dict[str, Any]: ...
+
+
+class Job(Protocol):
+    """A loader's work as an engine takes it."""
+
+    leaves_out: bool
+    """Whether samples can turn out to be unreadable; else on_error has nothing to say."""
+
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
+        """A new engine, which belongs to the caller. threads=0: it works inside next()."""
+
+    def rows(self, batch: Any) -> Any:
+        """One index list of the sampler, for Engine.submit."""
+
+    def collated(self, made: Any) -> Any:
+        """What Engine.next returned, as default_collate returns it."""
+
+
+def ring_slots(batch_bytes: Optional[int]) -> int:
+    """Batches in memory at once, the consumer's included; None: their size is not known beforehand.
+
+    Three, or two when one takes 64 MiB or more: for batches of 128 x 3 x 224 x 224 floats the third was measured to bring 2 % of
+    speed at most, for half as much memory again.
+    """
+    return 2 if batch_bytes is not None and batch_bytes >= _LARGE_BATCH_BYTES else 3
+
+
+@dataclass(frozen=True)
+class ImageJob:
+    """Files, their labels, the transforms, and the way from the sampler's indices to the files."""
+
+    files: Files
+    pipeline: _core.ImagePipeline
+    index_maps: tuple[Sequence[int], ...]
+    leaves_out = True
+
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
+        return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last)
+
+    def dataset(self) -> _core.ImageDataset:
+        return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
+
+    def slots(self, batch_size: Optional[int]) -> int:
+        shape = self.pipeline.fixed_shape
+        if shape is None or batch_size is None:
+            return ring_slots(None)
+        return ring_slots(batch_size * math.prod(shape) * getattr(torch, self.pipeline.output_dtype).itemsize)
+
+    def rows(self, batch: Iterable[Any]) -> Any:
+        """File indices of one index list of the sampler. Errors are those of indexing a list."""
+        if isinstance(batch, np.ndarray) and batch.dtype.kind not in "iu":
+            batch = batch.tolist()  # submit() would round floats; a list of them is refused
+        for indices in self.index_maps:
+            batch = [indices[i] for i in batch]
+        return batch
+
+    def collated(self, made: tuple[torch.Tensor, torch.Tensor]) -> list[torch.Tensor]:
+        return list(made)
+
+
+@dataclass(frozen=True)
+class RowsJob:
+    """Rows in memory, and torch's own way of fetching a batch of them."""
+
+    row_set: RowSet
+    fetch: Callable[[Any], Any]
+    leaves_out = False
+
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
+        fields = [(column.tables, column.index_map, column.shape, column.dtype) for column in self.row_set.columns]
+        slots = ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
+        return RowsEngine(
+            _core.RowGather(fields, self.row_set.length, threads, slots), self.row_set.collated(), self.fetch
+        )
+
+    def rows(self, batch: Any) -> Any:
+        if type(batch) is torch.Tensor and batch.dtype is torch.int64 and batch.dim() == 1 and batch.device.type == "cpu":
+            return batch.numpy()
+        return batch
+
+    def collated(self, made: Any) -> Any:
+        return made
+
+
+_GATHERED = object()
+
+
+class RowsEngine:
+    """`_core.RowGather`, with torch's fetcher for index lists that it does not take.
+
+    Those hold an index that no row has, something else than ints, or nothing; or a tensor was resized meanwhile. torch then gives
+    the batch, or says what is wrong in its own words, when the batch's turn comes.
+    """
+
+    def __init__(self, gather: _core.RowGather, collated: Callable[[Any], Any], fetch: Callable[[Any], Any]) -> None:
+        self._gather = gather
+        self._collated = collated
+        self._fetch = fetch
+        self._turns: deque[Any] = deque()  # in order: _GATHERED, or the index list that torch has to fetch
+        self._fetched = {"samples": 0, "batches": 0}
+
+    def start_epoch(self, seed: int, epoch: int) -> None:
+        self._gather.start_epoch()
+        self._turns.clear()
+
+    def submit(self, indices: Any) -> None:
+        self._turns.append(_GATHERED if self._gather.submit(indices) else indices)
+
+    def end_epoch(self) -> None:
+        """Nothing: batches depend on no other batch."""
+
+    def next(self, timeout: float = 0.0) -> Any:
+        if not self._turns:
+            return None
+        if self._turns[0] is _GATHERED:
+            try:
+                fields = self._gather.next(timeout)
+            except OSError as error:
+                if error.errno is not None:  # no memory for this batch; after a time-out it is still to come
+                    self._turns.popleft()
+                raise
+            self._turns.popleft()
+            return self._collated(fields)
+        indices = self._turns.popleft()
+        batch = self._fetch(indices)
+        self._fetched["batches"] += 1
+        self._fetched["samples"] += operator.length_hint(indices)
+        return batch
+
+    def close(self) -> None:
+        self._gather.close()
+        self._turns.clear()
+
+    def stats(self) -> dict[str, Any]:
+        stats = self._gather.stats()
+        return {**stats, **{name: stats[name] + count for name, count in self._fetched.items()}}

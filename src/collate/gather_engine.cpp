@@ -1,0 +1,262 @@
+#include "collate/gather_engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "core/fork_guard.h"
+#include "core/thread_group.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+size_t rows_per_piece(const RowCopy& copy) { return std::max<size_t>(1, kPieceBytes / std::max<size_t>(copy.row_bytes, 1)); }
+
+int64_t piece_count(const RowCopy& copy) {
+  const size_t rows = rows_per_piece(copy);
+  return static_cast<int64_t>((copy.rows.size() + rows - 1) / rows);
+}
+
+}  // namespace
+
+// `copies` and `pieces` are fixed; `leases` are fixed once there is one per copy, and the bytes behind them are written piecewise.
+// The rest is under the lock.
+struct GatherEngine::Task {
+  explicit Task(std::vector<RowCopy> rows) : copies(std::move(rows)) {
+    for (const RowCopy& copy : copies) pieces += piece_count(copy);
+    unfinished = pieces;
+  }
+
+  void write(int64_t piece) const {
+    for (size_t i = 0; i < copies.size(); ++i) {
+      const RowCopy& copy = copies[i];
+      if (const int64_t count = piece_count(copy); piece >= count) {
+        piece -= count;
+        continue;
+      }
+      const size_t first = static_cast<size_t>(piece) * rows_per_piece(copy);
+      const size_t rows = std::min(rows_per_piece(copy), copy.rows.size() - first);
+      gather_rows(std::span(copy.rows).subspan(first, rows), copy.row_bytes, leases[i].data() + first * copy.row_bytes);
+      return;
+    }
+  }
+
+  bool started() const { return leases.size() == copies.size(); }
+
+  const std::vector<RowCopy> copies;
+  int64_t pieces = 0;
+  std::vector<Lease> leases;
+  int64_t claimed = 0, unfinished = 0;
+  bool discarded = false;
+  std::exception_ptr error;  // no memory for it
+};
+
+// Shared: slots that come back after the engine's end must not find it gone (they hold a weak_ptr).
+struct GatherEngine::State {
+  std::vector<std::unique_ptr<BatchRing>> rings;  // by field; fixed
+  std::atomic<int64_t> copy_ns{0};                // relaxed: a statistic
+
+  std::mutex mutex;  // guards everything below
+  std::condition_variable work, complete;
+  std::deque<std::shared_ptr<Task>> tasks;  // shared with the threads that write to them
+  size_t claim = 0;                         // the first task with an unclaimed piece
+  bool closed = false;
+
+  void write(const Task& task, int64_t piece) {
+    const int64_t start = now_ns();
+    task.write(piece);
+    copy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+  }
+
+  // Whether there is a piece to claim: the first task that has one also has its slots, or gets them now.
+  bool claimable() {
+    while (claim < tasks.size()) {
+      Task& task = *tasks[claim];
+      if (take_slots(task, false)) return true;
+      if (!task.error) return false;
+    }
+    return false;
+  }
+
+  // False: slots are missing, or the task has failed.
+  bool take_slots(Task& task, bool overflow_allowed) {
+    try {
+      while (!task.started()) {
+        const RowCopy& copy = task.copies[task.leases.size()];
+        const size_t bytes = checked_mul(copy.rows.size(), copy.row_bytes, "batch");
+        BatchRing& ring = *rings[copy.field];
+        std::optional<Lease> lease = ring.try_acquire(bytes);
+        if (!lease && overflow_allowed) lease = ring.acquire_overflow(bytes);
+        if (!lease) return false;
+        task.leases.push_back(std::move(*lease));
+      }
+      return true;
+    } catch (...) {
+      task.error = std::current_exception();
+      task.claimed = task.pieces;
+      task.unfinished = 0;
+      ++claim;
+      complete.notify_one();
+      return false;
+    }
+  }
+
+  void start_oldest() {
+    Task& task = *tasks.front();
+    if (claim == 0 && !task.started() && take_slots(task, true)) work.notify_all();
+  }
+
+  int64_t take_piece() {
+    Task& task = *tasks[claim];
+    const int64_t piece = task.claimed++;
+    if (task.claimed == task.pieces) ++claim;
+    return piece;
+  }
+
+  void slot_returned() {
+    const std::lock_guard lock(mutex);
+    if (claim < tasks.size()) work.notify_all();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      work.wait(lock, [this] { return closed || claimable(); });
+      if (closed) return;
+      std::shared_ptr<Task> task = tasks[claim];
+      const int64_t piece = take_piece();
+      lock.unlock();
+      write(*task, piece);
+      lock.lock();
+      if (--task->unfinished == 0) complete.notify_one();
+      if (!task->discarded) continue;  // the queue holds it too
+      lock.unlock();
+      task.reset();
+      lock.lock();
+    }
+  }
+
+  // The consumer as the only worker: pieces of the oldest task until it is complete or the deadline has passed.
+  void work_on_oldest(std::unique_lock<std::mutex>& lock, int64_t deadline_ns) {
+    Task& task = *tasks.front();
+    while (task.unfinished > 0) {
+      const int64_t piece = take_piece();
+      lock.unlock();
+      write(task, piece);
+      lock.lock();
+      --task.unfinished;
+      if (now_ns() >= deadline_ns) return;
+    }
+  }
+};
+
+struct GatherEngine::Running {
+  std::shared_ptr<State> state = std::make_shared<State>();
+  ThreadGroup threads;  // the last member: joined before the state goes
+};
+
+GatherEngine::GatherEngine(int threads, int slots, size_t fields)
+    : generation_(fork_generation()), running_(std::make_unique<Running>()) {
+  const auto& state = running_->state;
+  for (size_t i = 0; i < fields; ++i)
+    state->rings.push_back(std::make_unique<BatchRing>(slots, [weak = std::weak_ptr(state)] {
+      if (const auto alive = weak.lock()) alive->slot_returned();
+    }));
+  try {
+    for (int i = 0; i < threads; ++i)
+      running_->threads.start("millrace-" + std::to_string(i), [raw = state.get()] { raw->run(); });
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+GatherEngine::~GatherEngine() {
+  if (generation_ != fork_generation()) static_cast<void>(running_.release());
+  else close();
+}
+
+GatherEngine::Running& GatherEngine::running() const {
+  if (generation_ != fork_generation())
+    throw Error(ErrorKind::unavailable,
+                "this loader was made before fork(): its threads do not exist in the child process; make a new loader here");
+  return *running_;
+}
+
+void GatherEngine::submit(std::vector<RowCopy> copies) {
+  State& state = *running().state;
+  auto task = std::make_shared<Task>(std::move(copies));
+  if (task->pieces == 0) throw Error(ErrorKind::invalid_argument, "a batch needs at least one row");
+  const std::lock_guard lock(state.mutex);
+  if (state.closed) throw Error(ErrorKind::invalid_argument, "the loader is closed; make a new one");
+  state.tasks.push_back(std::move(task));
+  state.work.notify_all();
+}
+
+GatherEngine::Status GatherEngine::next(std::vector<Lease>& out, int timeout_ms) {
+  const Running& running = this->running();
+  State& state = *running.state;
+  const int64_t deadline_ns = now_ns() + int64_t{timeout_ms} * 1'000'000;
+  std::shared_ptr<Task> task;  // dropped without the lock
+  {
+    std::unique_lock lock(state.mutex);
+    if (state.tasks.empty()) return Status::end;
+    state.start_oldest();
+    if (running.threads.size() == 0) {
+      state.work_on_oldest(lock, deadline_ns);
+    } else {
+      const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
+      state.complete.wait_until(lock, deadline, [&state] { return state.tasks.front()->unfinished == 0; });
+    }
+    if (state.tasks.front()->unfinished > 0) return Status::pending;
+    task = std::move(state.tasks.front());
+    state.tasks.pop_front();
+    --state.claim;
+  }
+  if (task->error) std::rethrow_exception(task->error);
+  out = std::move(task->leases);
+  return Status::ready;
+}
+
+void GatherEngine::discard_all() {
+  State& state = *running().state;
+  std::deque<std::shared_ptr<Task>> gone;  // dropped without the lock
+  const std::lock_guard lock(state.mutex);
+  gone.swap(state.tasks);
+  state.claim = 0;
+  for (const auto& task : gone) task->discarded = true;
+}
+
+void GatherEngine::close() {
+  discard_all();
+  Running& running = this->running();
+  {
+    const std::lock_guard lock(running.state->mutex);
+    running.state->closed = true;
+    running.state->work.notify_all();
+  }
+  running.threads.join();
+}
+
+int GatherEngine::slots() const { return running_->state->rings.empty() ? 0 : running_->state->rings.front()->slots(); }
+
+int64_t GatherEngine::overflow_count() const {
+  int64_t count = 0;
+  for (const auto& ring : running_->state->rings) count += ring->overflow_count();
+  return count;
+}
+
+int64_t GatherEngine::copy_ns() const { return running_->state->copy_ns.load(std::memory_order_relaxed); }
+
+}  // namespace millrace

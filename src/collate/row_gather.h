@@ -1,0 +1,46 @@
+// Rows of fields that lie in memory: where they are, and copying chosen ones behind each other.
+//
+// Addresses are borrowed: whoever makes a RowField keeps the memory alive and in place. Functions of any thread. Rows that lie
+// anywhere cost little more than rows in order: all addresses are known beforehand, so that some rows are fetched into the cache
+// while earlier ones are copied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+// Row i begins at base + i * stride_bytes. The stride may be zero (an expanded tensor) or negative (a reversed array).
+struct RowTable {
+  const uint8_t* base = nullptr;
+  int64_t rows = 0;
+  int64_t stride_bytes = 0;
+
+  bool operator==(const RowTable&) const = default;
+};
+
+// One field of a dataset's samples.
+struct RowField {
+  size_t row_bytes = 0;
+  std::vector<RowTable> tables;                 // counted through: the rows of the second follow those of the first
+  std::optional<std::span<const int64_t>> map;  // sample -> row, one entry per sample; absent: sample i is row i
+};
+
+// The rows to copy for one field of one batch.
+struct RowCopy {
+  size_t field = 0;
+  size_t row_bytes = 0;
+  std::vector<const uint8_t*> rows;
+};
+
+// Writes the address of each wanted row to `addresses`, of as many elements as `indices`. Indices below zero count from the end.
+// False when one is outside [-samples, samples), or its row is in no table: then what was written means nothing.
+bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t> indices, const uint8_t** addresses);
+
+// Copies the rows to `out`, behind each other; they must not overlap it.
+void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out);
+
+}  // namespace millrace
