@@ -148,6 +148,11 @@ void bind_ring(py::module_& m) {
         return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
       }, py::arg("slot"), py::arg("offset"), py::arg("bytes"))
       .def("pack", &pack, py::arg("slot"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
+  py::class_<ForkRecord>(m, "ForkRecord")
+      .def(py::init<>())
+      .def("begin", &ForkRecord::begin)
+      .def("end", &ForkRecord::end)
+      .def("release", &ForkRecord::release);
   py::class_<BatchFields>(m, "BatchFields")
       .def(py::init<const py::list&, bool>(), py::arg("fields"), py::arg("by_rows"))
       .def("tensors", &BatchFields::tensors, py::arg("ring"), py::arg("slot"), py::arg("rows"), py::arg("copy"));

@@ -177,6 +177,15 @@ class SharedRing:
     ) -> Optional[tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int]]:
         """Copies all of them into the slot: (fields (offset, element type, sizes, strides), end, reserved); None if too long."""
 
+class ForkRecord:
+    """Slots, of all rings, that are held back for children forked between begin() and end() on this thread, until release()."""
+
+    def __init__(self) -> None: ...
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def release(self) -> None:
+        """These children have ended."""
+
 class BatchFields:
     """Where a batch's tensors lie in its slot: (offset, torch's number of the element type, sizes[, strides]) each.
 

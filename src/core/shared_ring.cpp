@@ -48,7 +48,7 @@ uint8_t* map_file(int fd, size_t bytes) {
 
 }  // namespace
 
-struct SharedRing::State {
+struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   int fd = -1;
   int slots = 0, warm = 0;
   size_t stride = 0;
@@ -58,7 +58,9 @@ struct SharedRing::State {
   std::mutex mutex;  // guards what follows; only the owner uses it
   struct Slot {
     size_t reserved = 0;
-    bool lent = false, retired = false;
+    bool lent = false;
+    int retired_for = 0;        // children that may still read it
+    bool came_back = false;     // while it was retired
   };
   std::vector<Slot> all;
   std::vector<int> free;  // the one that came back last is at the end
@@ -73,6 +75,11 @@ struct SharedRing::State {
   }
   void put(int slot);
   void punch_free();
+  void child_ended(int slot);
+};
+
+struct ForkRecord::Held {
+  std::vector<std::pair<std::weak_ptr<SharedRing::State>, int>> slots;
 };
 
 namespace {
@@ -84,6 +91,8 @@ struct Registry {
 };
 Registry& registry = *new Registry;  // made at load time and never destroyed: loans may end after static destructors ran
 
+thread_local ForkRecord* recording = nullptr;
+
 }  // namespace
 
 // Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again (owner()).
@@ -94,9 +103,16 @@ struct SharedRingAtFork {
     registry.mutex.lock();
     for (void* p : registry.rings) ring(p)->mutex.lock();
   }
+  static void retire_lent(State& state) {
+    for (size_t slot = 0; slot < state.all.size(); ++slot) {
+      if (!state.all[slot].lent) continue;
+      ++state.all[slot].retired_for;
+      if (recording != nullptr) recording->held_->slots.emplace_back(state.weak_from_this(), static_cast<int>(slot));
+    }
+  }
   static void in_parent() {
     for (void* p : registry.rings) {
-      for (auto& slot : ring(p)->all) slot.retired = slot.retired || slot.lent;
+      retire_lent(*ring(p));
       ring(p)->mutex.unlock();
     }
     registry.mutex.unlock();
@@ -127,7 +143,10 @@ void SharedRing::State::put(int slot) {
     const std::lock_guard lock(mutex);
     Slot& mine = all[static_cast<size_t>(slot)];
     if (std::exchange(mine.lent, false)) --lent;
-    if (mine.retired) return;  // a forked child may still read it
+    if (mine.retired_for > 0) {  // a forked child may still read it
+      mine.came_back = true;
+      return;
+    }
     if (closed) {
       cold = slot;
     } else {
@@ -145,6 +164,15 @@ void SharedRing::State::put(int slot) {
   punch(cold);
   const std::lock_guard lock(mutex);
   if (!closed) free.insert(free.begin(), cold);
+}
+
+void SharedRing::State::child_ended(int slot) {
+  {
+    const std::lock_guard lock(mutex);
+    Slot& mine = all[static_cast<size_t>(slot)];
+    if (--mine.retired_for > 0 || !std::exchange(mine.came_back, false)) return;
+  }
+  put(slot);
 }
 
 void SharedRing::State::punch_free() {
@@ -166,6 +194,18 @@ struct SharedRing::Loan {
     if (state->owner()) state->put(slot);  // else inherited by a forked child: not ours, and no lock may be touched
   }
 };
+
+ForkRecord::ForkRecord() : held_(std::make_unique<Held>()) {}
+ForkRecord::~ForkRecord() { end(); }
+void ForkRecord::begin() { recording = this; }
+void ForkRecord::end() {
+  if (recording == this) recording = nullptr;
+}
+void ForkRecord::release() {
+  const auto slots = std::exchange(held_->slots, {});
+  for (const auto& [weak, slot] : slots)
+    if (const auto state = weak.lock(); state && state->owner()) state->child_ended(slot);
+}
 
 SharedRing::SharedRing(int slots, int warm) : state_(std::make_shared<State>()) {
   if (slots < 1) throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));

@@ -9,8 +9,8 @@
 // Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared memory, so a killed
 // worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a slot between the task that names it and
 // the answer, at no other time.
-// Fork: a child may read what was lent when it was forked, for as long as it likes: those slots are not used again (retired). In
-// the child itself ending a loan does nothing.
+// Fork: a child may read what was lent when it was forked, for as long as it likes: those slots are not used again (retired), unless
+// a ForkRecord says that the child has ended. In the child itself ending a loan does nothing.
 // Bound: `slots` slots, of which at most `warm` free ones keep their memory. Threads: the owner's calls from any thread (one
 // lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers' mappings are gone too, free slots
 // at once.
@@ -54,9 +54,28 @@ class SharedRing {
 
  private:
   friend struct SharedRingAtFork;
+  friend class ForkRecord;
   struct State;
   struct Loan;
   std::shared_ptr<State> state_;  // shared with the loans, which may outlive the ring
+};
+
+// The slots, of all rings of this process, that are retired for children forked between begin() and end() on the calling thread:
+// for children whose end is known, like worker processes. Used by one thread at a time.
+class ForkRecord {
+ public:
+  ForkRecord();
+  ~ForkRecord();
+  ForkRecord(const ForkRecord&) = delete;
+  ForkRecord& operator=(const ForkRecord&) = delete;
+  void begin();
+  void end();
+  void release();  // these children have ended: the slots may be used again
+
+ private:
+  friend struct SharedRingAtFork;
+  struct Held;
+  std::unique_ptr<Held> held_;
 };
 
 }  // namespace millrace

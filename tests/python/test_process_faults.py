@@ -180,6 +180,19 @@ def test_a_child_reads_its_batch_while_the_parent_goes_on():
     del iterator
 
 
+def test_slots_held_back_for_another_loaders_workers_come_back():
+    """A training loop with a validation loader whose workers start while a training batch is alive."""
+    training = iter(millrace.DataLoader(Rows(4000), batch_size=4, num_workers=1))
+    for _ in range(12):
+        batch = next(training)
+        assert len(list(millrace.DataLoader(Made("int"), batch_size=4, num_workers=1))) == 3
+    next(training)
+    del batch
+    ring = training._ring
+    assert ring.slots - ring.free_slots <= 6 and ring.memory_bytes < 12 * 4 * 24_576
+    del training, ring
+
+
 def test_every_batch_may_be_kept():
     loader = millrace.DataLoader(Rows(2400), batch_size=4, num_workers=2)
     batches = list(loader)

@@ -72,6 +72,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set)
         self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
         record.counters["slots"] = working_set
+        self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
         self._arrived: deque[tuple[Any, Any]] = deque()
         self._shutdown = False
         try:
@@ -115,6 +116,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
             try:
+                self._forks.begin()
                 start(process)
             except BaseException:
                 channel.parents_ends.difference_update((tasks_in.fd, answers_out.fd))
@@ -122,6 +124,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
                 answers_out.close()
                 raise
             finally:
+                self._forks.end()
                 tasks_out.close()
                 answers_in.close()
             end = WorkerEnd(self._ring, process, tasks_in, answers_out)
@@ -156,6 +159,8 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
                 if worker.is_alive():
                     worker.terminate()
                     worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+            if not any(worker.is_alive() for worker in self._workers):
+                self._forks.release()
             for end in self._ends:
                 end.close()
             self._arrived.clear()

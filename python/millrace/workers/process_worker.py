@@ -6,6 +6,7 @@ thread's name, signal handlers, worker_init_fn after all that. Ends: a STOP mess
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pickle
@@ -59,6 +60,7 @@ def run_worker(job: WorkerJob) -> None:
             os.close(fd)
         channel.parents_ends.clear()
         _keep_freed_memory()
+        _be_killed_first()
         _utils.signal_handling._set_worker_signal_handlers()
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
@@ -78,6 +80,15 @@ def _keep_freed_memory() -> None:
         libc.mallopt(-1, 1 << 29)  # M_TRIM_THRESHOLD: of which this much may lie free at its end
     except (OSError, AttributeError):  # not glibc
         pass
+
+
+def _be_killed_first() -> None:
+    """Out of memory, the system should end a worker, whose death has a message, and not the training process."""
+    with contextlib.suppress(OSError):
+        with open("/proc/self/oom_score_adj", "r+") as file:
+            score = int(file.read())
+            file.seek(0)
+            file.write(str(min(1000, score + 300)))
 
 
 class _Worker:
