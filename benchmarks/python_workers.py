@@ -1,6 +1,6 @@
 """Datasets that are Python code in worker processes: torch's loader and millrace, taking turns in one process.
 
-    python -m benchmarks.python_workers [--pairs 15] [--workers 2] [--out benchmarks/results/NAME-python_workers.jsonl] [scenario ...]
+    python -m benchmarks.python_workers [--pairs 15] [--workers 2] [--out benchmarks/results/python_workers/NAME.jsonl] [scenario ...]
 
 First both sides deliver the same batches, compared value by value; then they run in pairs, the order within a pair alternating. Each
 repeat is stored. Printed: the median of each side, and the median ratio of the pairs with its 95 % bootstrap interval.
@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("scenarios", nargs="*", help=", ".join(SCENARIOS))
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/local.python_workers.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/python_workers/local.jsonl"))
     options = parser.parse_args()
     common = {"run": datetime.datetime.now().isoformat(timespec="seconds"), "revision": revision(), "machine": machine(),
               "torch": torch.__version__, "kind": "python_workers"}  # fmt: skip

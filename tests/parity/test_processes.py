@@ -215,6 +215,26 @@ def test_errors(how, workers):
     check(Failing(how), epochs=1, batch_size=2, num_workers=workers)
 
 
+class Restarted(Stream):
+    """Its second epoch cannot start."""
+
+    started = 0
+
+    def __iter__(self):
+        self.started += 1
+        if self.started == 2:
+            raise OSError("the stream is gone")
+        return super().__iter__()
+
+
+def test_an_epoch_that_cannot_start_is_an_error_and_the_next_one_starts():
+    loader = millrace.DataLoader(Restarted(), batch_size=None, num_workers=1, persistent_workers=True)
+    assert len(list(loader)) == 3
+    with pytest.raises(OSError, match="Caught OSError in DataLoader worker process 0(.|\n)*the stream is gone"):
+        list(loader)
+    assert len(list(loader)) == 3
+
+
 def test_errors_name_the_sample():
     loader = millrace.DataLoader(Failing("ValueError"), batch_size=2, num_workers=1)
     with pytest.raises(ValueError, match=r"Caught ValueError in DataLoader worker process 0(.|\n)*wrong\n\(raised by dataset\[3\]\)"):

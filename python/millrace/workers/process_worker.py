@@ -101,7 +101,7 @@ class _Worker:
         self._layout_sent = -1
         self._ended = False
         self._fetcher: Any = None
-        self._failure: Optional[ExceptionWrapper] = None  # of the start, reported in place of every batch
+        self._failure: Optional[ExceptionWrapper] = None  # of the start of the worker or its epoch, reported in place of batches
         self._where = f"in DataLoader worker process {job.worker_id}"
         os.set_blocking(job.tasks.fd, False)
         self._poll = select.poll()
@@ -123,11 +123,11 @@ class _Worker:
             kind, slot, task, length, reserved = self._next_message()[:5]
             if kind == channel.STOP:
                 return
+            self._sink.open(slot, reserved)
             if kind == channel.RESUME:
                 self._resume(pickle.loads(self._ring.get(slot, 0, length)))
                 self._answer(channel.RESUMED, slot)
                 continue
-            self._sink.open(slot, reserved)
             if self._ended:
                 self._answer(channel.DROPPED, slot, task)
                 continue
@@ -154,20 +154,25 @@ class _Worker:
         try:
             if self._job.worker_init_fn is not None:
                 self._job.worker_init_fn(self._job.worker_id)
-            self._make_fetcher()
         except Exception:
-            self._failure = ExceptionWrapper(where=self._where)
+            self._failure = self._wrapped()
+        else:
+            self._make_fetcher()
 
     def _make_fetcher(self) -> None:
-        job = self._job
-        self._fetcher = make_fetcher(
-            job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink, job.on_error
-        )
+        job, self._failure = self._job, None
+        try:
+            self._fetcher = make_fetcher(
+                job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink, job.on_error
+            )
+        except Exception:  # of the dataset's __iter__
+            self._failure = self._wrapped()
 
     def _resume(self, shared_seed: Optional[int]) -> None:
         self._ended = False
         self._reseed_pipe(shared_seed)
-        self._make_fetcher()
+        if self._fetcher is not None or self._failure is None:  # else worker_init_fn failed, and its error stands
+            self._make_fetcher()
 
     def _next_message(self) -> tuple:
         while not self._inbox:
