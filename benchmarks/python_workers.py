@@ -84,8 +84,8 @@ def as_list(samples: list) -> list:
 
 #: name -> (dataset, number of batches, arguments, whether the consumer reads every value)
 SCENARIOS: dict[str, tuple[Callable[[int], Any], int, dict[str, Any], bool]] = {
-    "wide_rows": (Wide, 60, {}, False),
-    "wide_rows_read": (Wide, 60, {}, True),
+    "wide_rows": (Wide, 200, {}, False),
+    "wide_rows_read": (Wide, 120, {}, True),
     "wide_rows_own_collate": (Wide, 40, {"collate_fn": stack}, False),
     "small_dicts": (SmallDicts, 800, {}, False),
     "small_dicts_batch_8": (SmallDicts, 200, {"batch_size": 8}, False),
