@@ -133,6 +133,26 @@ def test_worker_init_fn_runs_and_its_errors_arrive():
         next(iter(loader))
 
 
+class Restarted(Stream):
+    """Its second epoch cannot start."""
+
+    started = 0
+
+    def __iter__(self):
+        self.started += 1
+        if self.started == 2:
+            raise OSError("the stream is gone")
+        return super().__iter__()
+
+
+def test_an_epoch_that_cannot_start_is_an_error_and_the_next_one_starts():
+    loader = millrace.DataLoader(Restarted(), batch_size=None, num_workers=1, persistent_workers=True, worker_method="thread")
+    assert len(list(loader)) == 3
+    with pytest.raises(OSError, match="in DataLoader worker thread 0(.|\n)*the stream is gone"):
+        list(loader)
+    assert len(list(loader)) == 3
+
+
 def test_a_dropped_iterator_ends_its_threads_and_timeouts_work():
     iterator = iter(millrace.DataLoader(range(1000), num_workers=3, worker_method="thread"))
     next(iterator)

@@ -33,7 +33,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """What runs where. `job` is None when torch's own iterator runs the loader."""
+    """What runs where. `job` is None when the loader runs as Python code."""
 
     stages: tuple[Stage, ...]
     job: Optional[Job]

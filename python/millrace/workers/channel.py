@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _core
 
-#: kind, slot, task number, then five numbers that depend on the kind, and one to spare
+#: kind, slot, task number, then four numbers that depend on the kind, and two to spare
 MESSAGE = struct.Struct("<IIQQQQQQQ")
 
 # To a worker.
@@ -24,7 +24,7 @@ RESUME = 2  # a new epoch; the slot holds the pickle of what torch calls the sha
 STOP = 3
 
 # From a worker. Each but RESUMED brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
-# memory, samples, layout number.
+# memory, samples.
 ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors), or absent
 TREE = 2  # (batch, errors); the pickle is of (fields, the value's pickle, number of tensors among the fields)
 INLINE = 3  # (batch, errors); the pickle is torch's own, with tensors in torch's own shared memory

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import operator
-import time
 from typing import Any
 
 from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
 from ..run_record import RunRecord
+from .counted import Counted
 from .fetchers import Sink, make_fetcher
 
 
-class InlineIter(_SingleProcessDataLoaderIter):
+class InlineIter(Counted, _SingleProcessDataLoaderIter):
     """torch's iterator without workers. Type, laziness, random draws and messages are torch's."""
 
     def __init__(self, loader: Any, record: RunRecord) -> None:
-        self._record = record
         self._asked = 0  # samples in the index list that was taken last
         super().__init__(loader)
-        record.seed = self._base_seed
-        # The profiler's range is named after the class that torch's users know.
-        self._profile_name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        self._begin_record(record, "_SingleProcessDataLoaderIter")
         if loader.on_error == "replace":
             sink = Sink()
             sink.errors = record.counters["errors"]
@@ -35,15 +32,9 @@ class InlineIter(_SingleProcessDataLoaderIter):
         return index
 
     def __next__(self) -> Any:
-        counters = self._record.counters
-        started = time.perf_counter()
-        try:
-            batch = super().__next__()
-        finally:
-            counters["wait_seconds"] += time.perf_counter() - started
-        counters["batches"] += 1
+        batch = super().__next__()
         streamed = self._dataset_kind == _DatasetKind.Iterable and self._auto_collation
-        counters["samples"] += _leading_length(batch) if streamed else self._asked
+        self._record.counters["samples"] += _leading_length(batch) if streamed else self._asked
         return batch
 
 

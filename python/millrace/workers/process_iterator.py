@@ -36,6 +36,7 @@ from ..run_record import RunRecord
 from . import channel
 from .batches import Layout, unpack_value
 from .channel import MESSAGE, RingHandle
+from .counted import Counted
 from .process_worker import WorkerJob, run_worker
 from .worker_end import MOST_OUTSTANDING, WorkerEnd, start
 
@@ -43,7 +44,7 @@ _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
 _NO_PIDFD_TICK_S = 0.1
 
 
-class ProcessIter(_MultiProcessingDataLoaderIter):
+class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by worker processes."""
 
     def __init__(self, loader: Any, record: RunRecord) -> None:
@@ -53,9 +54,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         self._workers: list[Any] = []
         self._worker_pids_set = False
         _BaseDataLoaderIter.__init__(self, loader)
-        self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-        self._record = record
-        record.seed = self._base_seed
+        self._begin_record(record, "_MultiProcessingDataLoaderIter")
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._on_error = loader.on_error
@@ -179,21 +178,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
 
     def __next__(self) -> Any:
         self._check_owner()
-        counters = self._record.counters
-        started = time.perf_counter()
-        try:
-            batch = super().__next__()
-        finally:
-            counters["wait_seconds"] += time.perf_counter() - started
-        counters["batches"] += 1
-        return batch
-
-    def _check_owner(self) -> None:
-        if os.getpid() != self._owner_pid:
-            raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; its workers answer that process, not its forked child "
-                f"{os.getpid()}. Make a new iterator here: iter(loader)"
-            )
+        return super().__next__()
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:
         samples, data = data
@@ -283,7 +268,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         return bool(data)
 
     def _accept(
-        self, end: WorkerEnd, kind: int, slot: int, task: int, begin: int, length: int, reserved: int, samples: int, layout: int, _: int
+        self, end: WorkerEnd, kind: int, slot: int, task: int, begin: int, length: int, reserved: int, samples: int, *_: int
     ) -> None:
         ring = self._ring
         ring.set_reserved(slot, reserved)
@@ -300,7 +285,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
         try:
-            batch = self._batch(end, kind, slot, begin, length, samples, layout, copy)
+            batch = self._batch(end, kind, slot, begin, length, samples, copy)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if copy or kind == channel.INLINE:
@@ -310,7 +295,7 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
         self._arrived.append((task, (samples, batch)))
 
     def _batch(
-        self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, layout: int, copy: bool
+        self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
     ) -> Any:
         head = self._ring.get(slot, begin, length) if length else b""
         errors: list[dict[str, Any]] = []
@@ -318,11 +303,17 @@ class ProcessIter(_MultiProcessingDataLoaderIter):
             batch, errors = unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
             self._record.counters["errors"] += errors
             return batch
-        description, objects, errors = pickle.loads(head) if head else (None, None, errors)
+        description = objects = None
+        if head:
+            try:
+                description, objects, errors = pickle.loads(head)
+            except Exception:
+                end.layout = None  # what was to replace it is lost
+                raise
         self._record.counters["errors"] += errors
         if description is not None:
-            end.layouts[layout] = Layout(description)
-        return end.layouts[layout].batch(self._ring, slot, samples, objects, copy)
+            end.layout = Layout(description)  # until the worker says otherwise: it answers in order
+        return end.layout.batch(self._ring, slot, samples, objects, copy)
 
     def _pinned(self, batch: Any) -> Any:
         try:

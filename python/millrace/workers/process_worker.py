@@ -237,7 +237,7 @@ class _Worker:
                     raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
                 sink.reserved = ring.put(slot, begin, head, sink.reserved)
                 self._layout_sent = writer.layout_number
-            self._answer(channel.ROWS, slot, task, begin, length, writer.layout_number)
+            self._answer(channel.ROWS, slot, task, begin, length)
             return
         packed = pack_value(ring, slot, sink.reserved, (value, sink.errors))
         if packed is not None:
@@ -248,7 +248,7 @@ class _Worker:
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 
-    def _answer(self, kind: int, slot: int, task: int = 0, begin: int = 0, length: int = 0, layout: int = 0) -> None:
+    def _answer(self, kind: int, slot: int, task: int = 0, begin: int = 0, length: int = 0) -> None:
         sink = self._sink
-        os.write(self._job.answers.fd, MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, layout, 0))
+        os.write(self._job.answers.fd, MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0))
 

@@ -24,6 +24,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _Mult
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
 from ..run_record import RunRecord
+from .counted import Counted
 from .fetchers import Sink, make_fetcher, wrapped_error
 from .thread_info import as_no_worker, enter_worker
 
@@ -65,18 +66,21 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         where = f"in DataLoader worker thread {self._worker_id}"
-        failure, fetcher, sink = None, None, Sink()
+        failure, fetcher, sink = None, None, Sink()  # a failure is reported in place of batches
         try:
             enter_worker(self._worker_id, self._num_workers, self._base_seed, self._dataset)
             if self._init_fn is not None:
                 self._init_fn(self._worker_id)
-            fetcher = self._fetcher(sink)
         except Exception:
-            failure = wrapped_error(where)
+            init_failure = failure = wrapped_error(where)
+        else:
+            init_failure, (fetcher, failure) = None, self._fetcher(sink, where)
         ended = False
         while (task := self._tasks.get()) is not None and not self.stopping:
             if isinstance(task, _utils.worker._ResumeIteration):
-                fetcher, ended = self._fetcher(sink), False
+                ended = False
+                if init_failure is None:
+                    fetcher, failure = self._fetcher(sink, where)
                 self._answers.put((task, None))
                 continue
             if ended:
@@ -93,8 +97,12 @@ class _Thread(threading.Thread):
             del task, data
         self.exitcode = 0
 
-    def _fetcher(self, sink: Sink) -> Any:
-        return make_fetcher(self._kind, self._dataset, *self._arguments, sink, self._on_error)
+    def _fetcher(self, sink: Sink, where: str) -> tuple[Any, Any]:
+        """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of batches."""
+        try:
+            return make_fetcher(self._kind, self._dataset, *self._arguments, sink, self._on_error), None
+        except Exception:
+            return None, wrapped_error(where)
 
 
 def _quiet(collate_fn: Any) -> Any:
@@ -118,7 +126,7 @@ def _own_copy(dataset: Any) -> Any:
         ) from error
 
 
-class ThreadIter(_MultiProcessingDataLoaderIter):
+class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by threads of this process."""
 
     def __init__(self, loader: Any, record: RunRecord) -> None:
@@ -126,9 +134,7 @@ class ThreadIter(_MultiProcessingDataLoaderIter):
         self._owner_pid = os.getpid()
         self._workers: list[_Thread] = []
         _BaseDataLoaderIter.__init__(self, loader)
-        self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-        self._record = record
-        record.seed = self._base_seed
+        self._begin_record(record, "_MultiProcessingDataLoaderIter")
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._on_error = loader.on_error
@@ -151,19 +157,8 @@ class ThreadIter(_MultiProcessingDataLoaderIter):
         super()._reset(loader, first_iter)
 
     def __next__(self) -> Any:
-        if os.getpid() != self._owner_pid:
-            raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork into process "
-                f"{os.getpid()}. Make a new iterator here: iter(loader)"
-            )
-        counters = self._record.counters
-        started = time.perf_counter()
-        try:
-            batch = super().__next__()
-        finally:
-            counters["wait_seconds"] += time.perf_counter() - started
-        counters["batches"] += 1
-        return batch
+        self._check_owner()
+        return super().__next__()
 
     def _get_data(self) -> Any:
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None

@@ -7,7 +7,7 @@ import os
 import pickle
 import warnings
 from collections import deque
-from typing import Any
+from typing import Any, Optional
 
 from torch.utils.data import _utils
 
@@ -30,7 +30,7 @@ class WorkerEnd:
         self.process = process
         self.tasks = tasks
         self.answers = answers
-        self.layouts: dict[int, Layout] = {}
+        self.layout: Optional[Layout] = None  # of the batches it collates row by row
         self.outstanding = 0  # messages sent and not answered
         self._waiting: deque[Any] = deque()
         os.set_blocking(answers.fd, False)

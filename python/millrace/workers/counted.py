@@ -1,0 +1,42 @@
+"""What the iterators over Python datasets share: the loader's record kept up to date, and the process that may use them."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ..run_record import RunRecord
+
+
+class Counted:
+    """Mixin before one of torch's iterators: `next()` is timed, batches are counted, forked children are told apart.
+
+    `_begin_record` comes after torch's base seed was drawn; `_owner_pid` is set first of all, because `__del__` asks for it.
+    """
+
+    _record: RunRecord
+    _owner_pid: int
+
+    def _begin_record(self, record: RunRecord, torch_class: str) -> None:
+        self._record = record
+        record.seed = self._base_seed  # type: ignore[attr-defined]
+        # The profiler's range is named after the class that torch's users know.
+        self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
+
+    def __next__(self) -> Any:
+        counters = self._record.counters
+        started = time.perf_counter()
+        try:
+            batch = super().__next__()  # type: ignore[misc]
+        finally:
+            counters["wait_seconds"] += time.perf_counter() - started
+        counters["batches"] += 1
+        return batch
+
+    def _check_owner(self) -> None:
+        if os.getpid() != self._owner_pid:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner_pid}; its workers answer that process, not its forked child "
+                f"{os.getpid()}. Make a new iterator here: iter(loader)"
+            )
