@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
@@ -17,6 +18,7 @@ from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
+from .state import Progress, SavedState, fingerprint
 from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
@@ -45,6 +47,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         "replace": the next readable index of the dataset takes the place; every length stays.
         What was left out is listed in `stats()["errors"]`. Datasets that are Python code know "raise" and, when they are
         map-style and batched, "replace"; anything else is refused at `iter()`.
+    snapshot_every_n_steps: how often workers send the state of a Stateful dataset along with a batch; a state taken in between makes
+        the batches since then again when it is loaded. 0: only the epoch's start. Other datasets need none of this.
     worker_method: where a dataset that is Python code runs, with workers. "process": in worker processes, as torch's, over one shared
         ring of batches. "thread": in threads of this process, which share the dataset and its memory; right for code that releases
         the GIL. "auto": in processes, or in threads on an interpreter without GIL.
@@ -64,7 +68,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     native: Literal["auto", "never", "require"] = "auto"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
+    snapshot_every_n_steps: Optional[int] = 1
     _millrace_run: Optional[RunRecord] = None
+    _millrace_progress: Optional[Progress] = None
+    _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
 
     def __init__(
         self,
@@ -89,6 +96,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         native: Literal["auto", "never", "require"] = "auto",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         worker_method: Literal["auto", "process", "thread"] = "auto",
+        snapshot_every_n_steps: Optional[int] = 1,
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -104,7 +112,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         self.native = native
         self.on_error = on_error
         self.worker_method = worker_method
+        self.snapshot_every_n_steps = snapshot_every_n_steps
         self._millrace_run = None
+        self._millrace_progress = None
+        self._millrace_saved = None
         super().__init__(
             dataset,
             batch_size,
@@ -131,13 +142,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         record = RunRecord(self._engine_name(plan))
+        progress = Progress(self, None if self._millrace_saved is None else SavedState.read(self._millrace_saved))
         if plan.job is not None:
             native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
-            iterator: Any = native_class(self, plan.job, record)
+            iterator: Any = native_class(self, plan.job, record, progress)
         else:
             python_class = {"processes": ProcessIter, "threads": ThreadIter, "inline": InlineIter}[record.engine]
-            iterator = python_class(self, record)
-        self._millrace_run = record
+            iterator = python_class(self, record, progress)
+        self._millrace_run, self._millrace_progress, self._millrace_saved = record, progress, None
         return iterator
 
     def _refuse_what_torch_cannot(self, plan: Plan) -> None:
@@ -182,6 +194,36 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         """
         record = self._millrace_run
         return (record or RunRecord(self._engine_name(make_plan(self)))).stats()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of your objects are.
+
+        Exact at every batch, whatever was prefetched. Its keys are those of torchdata's StatefulDataLoader, and "millrace" for what
+        those have no place for. Holds the states of Stateful datasets, samplers and their iterators (objects with state_dict() and
+        load_state_dict()). Taken inside the loop behind the last batch, it resumes to an empty rest of the epoch; taken behind the
+        loop, to the next epoch. Before the first iterator: the start of the first epoch.
+        """
+        if self._millrace_saved is not None:
+            return copy.deepcopy(self._millrace_saved)
+        progress = self._millrace_progress
+        if progress is None or not progress.is_under_way:
+            progress = Progress.before_first_epoch(self)
+        return progress.state()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The next `iter(loader)` goes on where `state_dict` was taken, and the present iterator is given up. {}: only that.
+
+        Generators that were given to the loader or its sampler are set to where they were, so that later epochs are the same too; of
+        torch's global generator only the draws of the resumed epoch are repeated. ValueError when dataset length or sampler are
+        others, or the state is of another version; AssertionError at `iter()` when the number of workers is another (merge_states()
+        makes a state for any number).
+        """
+        saved = SavedState.read(state_dict) if state_dict else None
+        if saved is not None:
+            saved.check_fingerprint(fingerprint(self))
+        self._iterator = None
+        self._millrace_progress = None
+        self._millrace_saved = copy.deepcopy(state_dict) if state_dict else None
 
     @property
     def seed(self) -> Optional[int]:

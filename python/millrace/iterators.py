@@ -23,6 +23,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 from .lowering import Engine, Job
 from .lowering.samplers import lowered_index_sampler
 from .run_record import RunRecord
+from .state import FedSampler, Progress
 
 _live: weakref.WeakSet[_NativeIter] = weakref.WeakSet()
 
@@ -40,20 +41,25 @@ class _NativeIter:
     Order of `_begin`: torch's `iter(index sampler)`, then the base seed's draw.
     """
 
-    def _begin(self, loader: Any, job: Job, record: RunRecord, torch_class: type) -> None:
+    def _begin(self, loader: Any, job: Job, record: RunRecord, progress: Progress, torch_class: type) -> None:
         # First of all: __del__ runs even when the rest raises.
         self._shutdown = False
         self._engine: Optional[Engine] = None
         self._record = record
         self._owner_pid = os.getpid()
         self._workers: list[Any] = []
+        self._progress = progress
+        progress.prepare()
         _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
+        progress.begun(self)
         self._index_sampler = lowered_index_sampler(self._index_sampler)
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
         self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
         self._on_error = loader.on_error if job.leaves_out else "raise"
-        record.seed = self._base_seed
+        record.seed, record.epoch = self._base_seed, progress.epoch
+        if self._on_error == "skip":
+            progress.left_out = record.left_out
 
     def _open(self, threads: int) -> Engine:
         engine = self._job.open(threads, self._batch_size, self._on_error, self._drop_last)
@@ -65,7 +71,9 @@ class _NativeIter:
 
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
-        for index in self._sampler_iter:
+        lists = list(self._sampler_iter)
+        _drop_last(lists, self._progress.left_out_before)
+        for index in lists:
             self._engine.submit(self._job.rows(index))
         self._engine.end_epoch()
 
@@ -93,17 +101,27 @@ class _NativeIter:
         self._shutdown_workers()
 
 
+def _drop_last(lists: list[Any], rows: int) -> None:
+    """Takes the last `rows` indices out of index lists: what filled holes before the state was saved."""
+    while rows > 0 and lists:
+        last = lists.pop()
+        if len(last) > rows:
+            lists.append(last[: len(last) - rows])
+        rows -= len(last)
+
+
 class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
     """num_workers=0: every batch is asked for and made inside next(), in the calling thread."""
 
-    def __init__(self, loader: Any, job: Job, record: RunRecord) -> None:
-        self._begin(loader, job, record, _SingleProcessDataLoaderIter)
+    def __init__(self, loader: Any, job: Job, record: RunRecord, progress: Progress) -> None:
+        self._begin(loader, job, record, progress, _SingleProcessDataLoaderIter)
         if self._timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         if self._num_workers != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
-        if self._index_sampler is not loader._index_sampler:
-            self._sampler_iter = iter(self._index_sampler)
+        made = self._sampler_iter if self._index_sampler is loader._index_sampler else None
+        self._sampler_iter = progress.feed(self._index_sampler, made)
+        self._num_yielded = progress.yielded
         self._outstanding = False  # submitted but not handed out: next() was interrupted
 
     def _next_data(self) -> Any:
@@ -122,11 +140,20 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
             batch = engine.next()
         except Exception:
             self._outstanding = False
+            self._progress.turn()
             raise
         self._outstanding = False
         if batch is None:
             raise StopIteration
+        self._progress.turn()
         return self._batch(batch)
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            self._progress.finish()
+            raise
 
 
 class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
@@ -136,8 +163,8 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
     returned or each error raised. A list that cannot be submitted is an error when its turn comes.
     """
 
-    def __init__(self, loader: Any, job: Job, record: RunRecord) -> None:
-        self._begin(loader, job, record, _MultiProcessingDataLoaderIter)
+    def __init__(self, loader: Any, job: Job, record: RunRecord, progress: Progress) -> None:
+        self._begin(loader, job, record, progress, _MultiProcessingDataLoaderIter)
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._worker_pids_set = False
@@ -145,15 +172,18 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
         if self._prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._index_sampler = FedSampler(self._index_sampler, progress.feed)
         self._open(threads=self._num_workers)
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         _BaseDataLoaderIter._reset(self, loader, first_iter)
+        self._num_yielded = self._progress.yielded
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
         self._pending: deque[Optional[Exception]] = deque()
         if not first_iter:
             self._record.epoch += 1
+            self._progress.epoch = self._record.epoch
             if self._engine is not None and os.getpid() == self._owner_pid:
                 self._engine.start_epoch(self._base_seed, self._record.epoch)
             else:  # after an interrupt; or in a forked child, which leaves the parent's engine alone
@@ -184,6 +214,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
     def __next__(self) -> Any:
         try:
             return super().__next__()
+        except StopIteration:
+            self._progress.finish()
+            raise
         except (KeyboardInterrupt, SystemExit):
             # As torch's workers, the threads end with Ctrl-C: the traceback may keep this iterator for as long as it likes.
             self._shutdown_workers()
@@ -207,6 +240,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._pending.popleft()
         if error is None and batch is None:  # on_error="skip": no rows are left
             self._end()
+        self._progress.turn()
         self._try_put_index()
         if error is None:
             return self._batch(batch)

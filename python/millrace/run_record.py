@@ -42,6 +42,10 @@ class RunRecord:
         counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
         return {"engine": self.engine, **counters}
 
+    def left_out(self) -> int:
+        """Samples that on_error left out."""
+        return len(self.stats()["errors"])
+
     def freeze(self) -> None:
         """Keeps the engine's last word and lets go of the engine."""
         if self.live is not None:

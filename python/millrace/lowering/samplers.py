@@ -23,16 +23,24 @@ class PlainBatches:
     def __init__(self, batches: BatchSampler) -> None:
         self._batches = batches
 
+        self.sampler = batches.sampler
+
     def __len__(self) -> int:
         return len(self._batches)
 
     def __iter__(self) -> Iterator[np.ndarray]:
+        return self.after(0)
+
+    def after(self, skipped: int) -> Iterator[np.ndarray]:
+        """The lists behind the first `skipped` indices."""
         sampler, size = self._batches.sampler, self._batches.batch_size
         n = len(sampler.data_source)
         generator = getattr(sampler, "generator", None)
         take = _order(sampler, n)
-        last = n % size
-        for start in range(0, n - last, size):
+        skipped = min(skipped, n)
+        take(0, skipped)
+        last = (n - skipped) % size
+        for start in range(skipped, n - last, size):
             yield take(start, size)
         if generator is not None:
             torch.randperm(n, generator=generator)  # torch draws a permutation to take none of its elements

@@ -19,16 +19,16 @@ from .. import _core
 MESSAGE = struct.Struct("<IIQQQQQQQ")
 
 # To a worker.
-TASK = 1  # length of the index list's pickle, bytes of the slot that have memory
+TASK = 1  # length of the index list's pickle, bytes of the slot that have memory, whether the worker's state is wanted
 RESUME = 2  # a new epoch; the slot holds the pickle of what torch calls the shared seed
 STOP = 3
 
 # From a worker. Each but RESUMED brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
 # memory, samples.
-ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors), or absent
-TREE = 2  # (batch, errors); the pickle is of (fields, the value's pickle, number of tensors among the fields)
-INLINE = 3  # (batch, errors); the pickle is torch's own, with tensors in torch's own shared memory
-ENDED = 4  # the dataset's iterator has ended
+ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors, state), or absent
+TREE = 2  # (batch, errors, state); the pickle is of (fields, the value's pickle, number of tensors among the fields)
+INLINE = 3  # (batch, errors, state); the pickle is torch's own, with tensors in torch's own shared memory
+ENDED = 4  # the dataset's iterator has ended; the pickle is of the state, or absent
 DROPPED = 5  # a task that came after the end
 RESUMED = 6
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from ..run_record import RunRecord
+from ..state import Progress
 
 
 class Counted:
@@ -16,11 +17,14 @@ class Counted:
     """
 
     _record: RunRecord
+    _progress: Progress
     _owner_pid: int
 
-    def _begin_record(self, record: RunRecord, torch_class: str) -> None:
+    def _begin_record(self, record: RunRecord, progress: Progress, torch_class: str) -> None:
         self._record = record
-        record.seed = self._base_seed  # type: ignore[attr-defined]
+        self._progress = progress
+        progress.begun(self)
+        record.seed, record.epoch = self._base_seed, progress.epoch  # type: ignore[attr-defined]
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
 
@@ -29,10 +33,26 @@ class Counted:
         started = time.perf_counter()
         try:
             batch = super().__next__()  # type: ignore[misc]
+        except StopIteration:
+            self._progress.finish()
+            raise
         finally:
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
         return batch
+
+    def _drop_steps(self) -> None:
+        """Makes and drops the batches that a saved state is behind what it tells."""
+        before = dict(self._record.counters)
+        for _ in range(self._progress.steps_to_drop()):
+            try:
+                next(self)  # type: ignore[call-overload]
+            except StopIteration:
+                break
+            except Exception:  # the consumer had it the first time
+                continue
+        for name in ("samples", "batches"):
+            self._record.counters[name] = before[name]
 
     def _check_owner(self) -> None:
         if os.getpid() != self._owner_pid:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from torch._utils import ExceptionWrapper
@@ -16,6 +16,7 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..state import dataset_parts, put_back
 from .batches import samples_again
 
 _SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
@@ -130,7 +131,7 @@ class IterableFetcher(_Fetcher):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.iterator = iter(self.dataset)
+        self.dataset_iter = iter(self.dataset)
         self.ended = False
 
     def fetch(self, index: Any) -> Any:
@@ -138,14 +139,14 @@ class IterableFetcher(_Fetcher):
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
-            return self.collate_fn(next(self.iterator))
+            return self.collate_fn(next(self.dataset_iter))
         wanted = operator.length_hint(index)
         return self.collate(self._samples(wanted), wanted, wanted if self.drop_last else 1)
 
     def _samples(self, wanted: int) -> Iterator[Any]:
         for _ in range(wanted):
             try:
-                sample = next(self.iterator)
+                sample = next(self.dataset_iter)
             except StopIteration:
                 self.ended = True
                 return
@@ -165,6 +166,27 @@ def make_fetcher(
 ) -> Any:
     cls = MapFetcher if kind == _DatasetKind.Map else IterableFetcher
     return cls(dataset, auto_collation, collate_fn, drop_last, sink, on_error)
+
+
+def begin_at(state: Optional[dict[str, Any]], between_epochs: bool, dataset: Any, new_fetcher: Callable[[], Any]) -> Any:
+    """A fetcher that stands where `state` was taken: first the dataset's own, then one iter(), then the iterator's."""
+    if state is None:
+        return new_fetcher()
+    put_back(dataset, state["dataset_state"])
+    fetcher = new_fetcher()
+    if state["fetcher_state"] is not None:
+        put_back(fetcher.dataset_iter, state["fetcher_state"]["dataset_iter_state"])
+        fetcher.ended = state["fetcher_state"]["fetcher_ended"]
+    return new_fetcher() if between_epochs else fetcher
+
+
+def worker_state(worker_id: int, fetcher: Any) -> Optional[dict[str, Any]]:
+    """The state of a worker's dataset as torchdata nests it; None when neither it nor its iterator is Stateful."""
+    streams = isinstance(fetcher, IterableFetcher)
+    dataset_state, fetcher_state = dataset_parts(fetcher, streams)
+    if dataset_state is None and (not streams or fetcher_state["dataset_iter_state"] is None):
+        return None
+    return {"worker_id": worker_id, "fetcher_state": fetcher_state, "dataset_state": dataset_state}
 
 
 def stop_iteration_of(error: BaseException) -> BaseException:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 
-from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
+import torch
+from torch.utils.data import IterDataPipe, MapDataPipe
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
 from ..run_record import RunRecord
+from ..state import Progress, SavedState, put_back
 from .counted import Counted
 from .fetchers import Sink, make_fetcher
 
@@ -15,16 +19,64 @@ from .fetchers import Sink, make_fetcher
 class InlineIter(Counted, _SingleProcessDataLoaderIter):
     """torch's iterator without workers. Type, laziness, random draws and messages are torch's."""
 
-    def __init__(self, loader: Any, record: RunRecord) -> None:
+    def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         self._asked = 0  # samples in the index list that was taken last
-        super().__init__(loader)
-        self._begin_record(record, "_SingleProcessDataLoaderIter")
+        self._progress = progress
+        saved = progress.saved
+        progress.prepare()
+        if saved is not None and saved.finished:
+            put_back(loader.dataset, saved.dataset_state)
+        _BaseDataLoaderIter.__init__(self, loader)
+        if self._timeout != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
+        if self._num_workers != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
+        self._begin_record(record, progress, "_SingleProcessDataLoaderIter")
+        self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
+        self._num_yielded = progress.yielded
+        if saved is not None and not saved.finished:
+            put_back(self._dataset, saved.dataset_state)  # behind the draws of its epoch: it may hold the state of torch's generator
+        make = _DatasetKind.create_fetcher
+        self._dataset_fetcher = make(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
         if loader.on_error == "replace":
             sink = Sink()
             sink.errors = record.counters["errors"]
             self._dataset_fetcher = make_fetcher(
                 self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, sink, "replace"
             )
+
+        progress.runs_inline(self)
+        if saved is not None:
+            self._go_on(saved)
+
+    def _go_on(self, saved: SavedState) -> None:
+        fetcher, parts = self._dataset_fetcher, saved.fetcher_state
+        if parts is not None and self._dataset_kind == _DatasetKind.Iterable:
+            if not saved.finished:
+                put_back(fetcher.dataset_iter, parts["dataset_iter_state"])
+                fetcher.ended = parts["fetcher_ended"]
+            elif fetcher.dataset_iter is fetcher.dataset:
+                put_back(fetcher.dataset, parts["dataset_iter_state"])
+        self._drop_steps()
+
+    def __del__(self) -> None:
+        fetcher = getattr(self, "_dataset_fetcher", None)
+        if fetcher is not None:
+            with contextlib.suppress(Exception):  # a dataset that cannot say where it stands says so in state_dict()
+                self._progress.ends_inline(fetcher)
+
+    def _next_data(self) -> Any:
+        try:
+            data = super()._next_data()
+        except StopIteration:
+            raise
+        except Exception:
+            self._progress.turn()
+            raise
+        self._progress.turn()
+        return data
 
     def _next_index(self) -> Any:
         index = super()._next_index()

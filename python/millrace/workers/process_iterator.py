@@ -33,28 +33,31 @@ from torch.utils.data.dataloader import (
 
 from .. import _core
 from ..run_record import RunRecord
+from ..state import Progress
 from . import channel
 from .batches import Layout, unpack_value
 from .channel import MESSAGE, RingHandle
 from .counted import Counted
 from .process_worker import WorkerJob, run_worker
+from .resumed import Resumed
 from .worker_end import MOST_OUTSTANDING, WorkerEnd, start
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
 _NO_PIDFD_TICK_S = 0.1
 
 
-class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
+class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by worker processes."""
 
-    def __init__(self, loader: Any, record: RunRecord) -> None:
+    def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         self._shutdown = True  # __del__ runs even when the rest raises
         self._owner_pid = os.getpid()
         self._ends: list[WorkerEnd] = []
         self._workers: list[Any] = []
         self._worker_pids_set = False
+        progress.prepare()
         _BaseDataLoaderIter.__init__(self, loader)
-        self._begin_record(record, "_MultiProcessingDataLoaderIter")
+        self._begin_record(record, progress, "_MultiProcessingDataLoaderIter")
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._on_error = loader.on_error
@@ -83,6 +86,7 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
         _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
         _utils.signal_handling._set_SIGCHLD_handler()
         self._worker_pids_set = True
+        self._fed()
         self._reset(loader, first_iter=True)
 
     # ---------------------------------------------------------------- start and end
@@ -111,6 +115,8 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
                 tasks=tasks_out,
                 answers=answers_in,
                 parent_pid=os.getpid(),
+                state=self._progress.start_of_worker(worker_id),
+                between_epochs=self._progress.between_epochs,
             )
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
@@ -126,7 +132,7 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
                 self._forks.end()
                 tasks_out.close()
                 answers_in.close()
-            end = WorkerEnd(self._ring, process, tasks_in, answers_out)
+            end = WorkerEnd(self._ring, process, tasks_in, answers_out, self._progress.wants_state)
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
@@ -174,21 +180,15 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
         self._check_owner()
         if not first_iter:
             self._record.epoch += 1
+            self._progress.epoch = self._record.epoch
         super()._reset(loader, first_iter)
 
     def __next__(self) -> Any:
         self._check_owner()
         return super().__next__()
 
-    def _process_data(self, data: Any, worker_idx: int) -> Any:
-        samples, data = data
-        self._record.counters["samples"] += samples
-        return super()._process_data(data, worker_idx)
-
     def _get_data(self) -> Any:
         """The next answer of any worker: (task number, (samples, batch)); (_ResumeIteration, None) at the start of an epoch."""
-        if self._arrived:
-            return self._arrived.popleft()
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while not self._arrived:
             try:
@@ -196,7 +196,8 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
             except Exception as error:  # torch's SIGCHLD handler raises here
                 self._raise_if_workers_died(error)
                 raise
-        return self._arrived.popleft()
+        self._got, data = self._arrived.popleft()
+        return self._got, data
 
     def _wait(self, deadline: Optional[float]) -> None:
         """Waits until something has arrived, a worker has died, or the time is over."""
@@ -277,43 +278,45 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
             self._arrived.append((_utils.worker._ResumeIteration(), None))
             return
         if kind in (channel.ENDED, channel.DROPPED):
-            ring.give_back(slot)
             if kind == channel.ENDED:
+                state = pickle.loads(ring.get(slot, 0, length)) if length else None
+                self._progress.worker_ended(self._ends.index(end), state)
                 self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(self._ends.index(end))))
+            ring.give_back(slot)
             return
         copy = ring.free_slots < self._spare_slots
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
+        state = None
         try:
-            batch = self._batch(end, kind, slot, begin, length, samples, copy)
+            batch, errors, state = self._batch(end, kind, slot, begin, length, samples, copy)
+            self._record.counters["errors"] += errors
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if copy or kind == channel.INLINE:
             ring.give_back(slot)
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
-        self._arrived.append((task, (samples, batch)))
+        self._progress.arrived(self._ends.index(end))
+        self._arrived.append((task, (samples, batch, state)))
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
-    ) -> Any:
+    ) -> tuple[Any, list[dict[str, Any]], Any]:
+        """(the batch, errors of samples replaced in it, the worker's state)"""
         head = self._ring.get(slot, begin, length) if length else b""
-        errors: list[dict[str, Any]] = []
         if kind != channel.ROWS:
-            batch, errors = unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
-            self._record.counters["errors"] += errors
-            return batch
-        description = objects = None
+            return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
+        description, objects, errors, state = None, None, [], None
         if head:
             try:
-                description, objects, errors = pickle.loads(head)
+                description, objects, errors, state = pickle.loads(head)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
-        self._record.counters["errors"] += errors
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(self._ring, slot, samples, objects, copy)
+        return end.layout.batch(self._ring, slot, samples, objects, copy), errors, state
 
     def _pinned(self, batch: Any) -> Any:
         try:

@@ -26,7 +26,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
-from .fetchers import ROWS, Sink, make_fetcher, wrapped_error
+from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
 
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
 
@@ -51,6 +51,8 @@ class WorkerJob:
     tasks: Descriptor
     answers: Descriptor
     parent_pid: int
+    state: Optional[dict[str, Any]] = None  # to begin with
+    between_epochs: bool = False  # and a new epoch begins there
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -99,6 +101,7 @@ class _Worker:
         self._sink = Sink(self._ring)
         self._inbox: deque[tuple] = deque()
         self._layout_sent = -1
+        self._state: Any = None  # to send with the present batch
         self._ended = False
         self._fetcher: Any = None
         self._failure: Optional[ExceptionWrapper] = None  # of the start of the worker or its epoch, reported in place of batches
@@ -120,7 +123,7 @@ class _Worker:
         self._seed()
         self._start_user_code()
         while True:
-            kind, slot, task, length, reserved = self._next_message()[:5]
+            kind, slot, task, length, reserved, with_state = self._next_message()[:6]
             if kind == channel.STOP:
                 return
             self._sink.open(slot, reserved)
@@ -131,7 +134,7 @@ class _Worker:
             if self._ended:
                 self._answer(channel.DROPPED, slot, task)
                 continue
-            self._do(slot, task, length)
+            self._do(slot, task, length, bool(with_state))
 
     def _seed(self) -> None:
         job = self._job
@@ -162,11 +165,16 @@ class _Worker:
     def _make_fetcher(self) -> None:
         job, self._failure = self._job, None
         try:
-            self._fetcher = make_fetcher(
-                job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink, job.on_error
-            )
+            self._fetcher = begin_at(job.state, job.between_epochs, self._dataset, self._new_fetcher)
+            job.state = None
         except Exception:  # of the dataset's __iter__
             self._failure = self._wrapped()
+
+    def _new_fetcher(self) -> Any:
+        job = self._job
+        return make_fetcher(
+            job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink, job.on_error
+        )
 
     def _resume(self, shared_seed: Optional[int]) -> None:
         self._ended = False
@@ -181,10 +189,10 @@ class _Worker:
             except BlockingIOError:
                 ready = self._poll.poll(None if self._parent is not None else _PARENT_CHECK_MS)
                 if any(fd == self._parent for fd, _ in ready) or os.getppid() != self._starter:
-                    return (channel.STOP, 0, 0, 0, 0)
+                    return (channel.STOP, 0, 0, 0, 0, 0)
                 continue
             if not data:
-                return (channel.STOP, 0, 0, 0, 0)
+                return (channel.STOP, 0, 0, 0, 0, 0)
             self._inbox.extend(MESSAGE.iter_unpack(data))
         if self._inbox[-1][0] == channel.STOP:  # nobody waits for what lies before it
             return self._inbox[-1]
@@ -192,8 +200,9 @@ class _Worker:
 
     # ---------------------------------------------------------------- one task
 
-    def _do(self, slot: int, task: int, length: int) -> None:
+    def _do(self, slot: int, task: int, length: int, with_state: bool) -> None:
         value: Any
+        self._state = None
         if self._failure is not None:
             value, self._sink.samples = self._failure, 0
         else:
@@ -202,10 +211,12 @@ class _Worker:
                 value = self._fetcher.fetch(index)
             except Exception as error:
                 if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
-                    self._ended = True
-                    self._answer(channel.ENDED, slot, task)
+                    self._end(slot, task)
                     return
                 value, self._sink.samples = self._wrapped(), 0
+            else:
+                if with_state:
+                    self._state = self._worker_state()
             del index
         try:
             self._send(slot, task, value)
@@ -214,6 +225,23 @@ class _Worker:
         except Exception:  # of pickling, or for want of memory: an error like any other, and the batch is lost
             self._sink.samples = 0
             self._send(slot, task, self._wrapped())
+
+    def _end(self, slot: int, task: int) -> None:
+        self._ended = True
+        state, length = self._worker_state(), 0
+        if state is not None:
+            data = ForkingPickler.dumps(state, 5)
+            length, self._sink.reserved = len(data), self._ring.put(slot, 0, data, self._sink.reserved)
+        self._answer(channel.ENDED, slot, task, 0, length)
+
+    def _worker_state(self) -> Any:
+        """Where the dataset stands here; None when it does not say. An error in saying it is an error of state_dict(), not of a batch."""
+        try:
+            state = worker_state(self._job.worker_id, self._fetcher)
+            ForkingPickler.dumps(state)
+            return state
+        except Exception:
+            return self._wrapped()
 
     def _wrapped(self) -> ExceptionWrapper:
         wrapper = wrapped_error(self._where)
@@ -229,9 +257,9 @@ class _Worker:
             writer = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if writer.layout_number != self._layout_sent or objects is not None or sink.errors:
+            if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None:
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                head = ForkingPickler.dumps((layout, objects, sink.errors), 5)
+                head = ForkingPickler.dumps((layout, objects, sink.errors, self._state), 5)
                 length = len(head)
                 if begin + length > ring.stride:
                     raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
@@ -239,12 +267,12 @@ class _Worker:
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length)
             return
-        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors))
+        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors, self._state))
         if packed is not None:
             begin, length, sink.reserved = packed
             self._answer(channel.TREE, slot, task, begin, length)
             return
-        data = ForkingPickler.dumps((value, sink.errors))  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, sink.errors, self._state))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import functools
 import os
 import queue
 import threading
@@ -24,8 +25,10 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _Mult
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
 from ..run_record import RunRecord
+from ..state import Progress
 from .counted import Counted
-from .fetchers import Sink, make_fetcher, wrapped_error
+from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
+from .resumed import Resumed
 from .thread_info import as_no_worker, enter_worker
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
@@ -58,7 +61,14 @@ class _Thread(threading.Thread):
         self._answers = answers
         self._tasks: queue.SimpleQueue = queue.SimpleQueue()
         self.stopping = False
-        self.put = self._tasks.put  # torch's logic puts tasks into it as into a queue
+        self._state = iterator._progress.start_of_worker(worker_id)
+        self._between_epochs = iterator._progress.between_epochs
+        self._wants_state = iterator._progress.wants_state
+
+    def put(self, item: Any) -> None:
+        """torch's logic puts tasks into it as into a queue."""
+        is_task = item is not None and not isinstance(item, _utils.worker._ResumeIteration)
+        self._tasks.put((*item, self._wants_state(item[0])) if is_task else item)
 
     def terminate(self) -> None:
         self.stopping = True
@@ -81,11 +91,12 @@ class _Thread(threading.Thread):
                 ended = False
                 if init_failure is None:
                     fetcher, failure = self._fetcher(sink, where)
-                self._answers.put((task, None))
+                self._answers.put((task, None, self._worker_id, None))
                 continue
             if ended:
                 continue
-            number, index = task
+            number, index, with_state = task
+            state = None
             sink.open()
             try:
                 data = failure or fetcher.fetch(index)
@@ -93,16 +104,30 @@ class _Thread(threading.Thread):
                 sink.samples = 0
                 ended = isinstance(error, StopIteration) and self._kind == _DatasetKind.Iterable
                 data = _utils.worker._IterableDatasetStopIteration(self._worker_id) if ended else wrapped_error(where)
-            self._answers.put((number, data if ended else (sink.samples, sink.errors, data)))
+            else:
+                state = self._worker_state(fetcher, where) if with_state else None
+            if ended:
+                state = self._worker_state(fetcher, where)
+            self._answers.put((number, data if ended else (sink.samples, sink.errors, data), self._worker_id, state))
             del task, data
         self.exitcode = 0
 
     def _fetcher(self, sink: Sink, where: str) -> tuple[Any, Any]:
         """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of batches."""
         try:
-            return make_fetcher(self._kind, self._dataset, *self._arguments, sink, self._on_error), None
+            new = functools.partial(make_fetcher, self._kind, self._dataset, *self._arguments, sink, self._on_error)
+            fetcher, self._state = begin_at(self._state, self._between_epochs, self._dataset, new), None
+            return fetcher, None
         except Exception:
             return None, wrapped_error(where)
+
+
+    def _worker_state(self, fetcher: Any, where: str) -> Any:
+        """Where the dataset stands here; None when it does not say."""
+        try:
+            return worker_state(self._worker_id, fetcher)
+        except Exception:
+            return wrapped_error(where)
 
 
 def _quiet(collate_fn: Any) -> Any:
@@ -126,15 +151,16 @@ def _own_copy(dataset: Any) -> Any:
         ) from error
 
 
-class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
+class ThreadIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by threads of this process."""
 
-    def __init__(self, loader: Any, record: RunRecord) -> None:
+    def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         self._shutdown = True  # __del__ runs even when the rest raises
         self._owner_pid = os.getpid()
         self._workers: list[_Thread] = []
+        progress.prepare()
         _BaseDataLoaderIter.__init__(self, loader)
-        self._begin_record(record, "_MultiProcessingDataLoaderIter")
+        self._begin_record(record, progress, "_MultiProcessingDataLoaderIter")
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._on_error = loader.on_error
@@ -149,11 +175,13 @@ class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
         _live.add(self)
         for worker in self._workers:
             worker.start()
+        self._fed()
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         if not first_iter:
             self._record.epoch += 1
+            self._progress.epoch = self._record.epoch
         super()._reset(loader, first_iter)
 
     def __next__(self) -> Any:
@@ -164,7 +192,15 @@ class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
             try:
-                return self._answers.get(timeout=_SIGNAL_SLICE_S)
+                self._got, data, worker, state = self._answers.get(timeout=_SIGNAL_SLICE_S)
+                if isinstance(data, _utils.worker._IterableDatasetStopIteration):
+                    self._progress.worker_ended(worker, state)
+                elif data is not None:
+                    self._progress.arrived(worker)
+                    samples, errors, batch = data
+                    self._record.counters["errors"] += errors
+                    data = samples, batch, state
+                return self._got, data
             except queue.Empty:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
@@ -173,10 +209,7 @@ class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
                     raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:
-        samples, errors, batch = data
-        self._record.counters["samples"] += samples
-        self._record.counters["errors"] += errors
-        batch = super()._process_data(batch, worker_idx)
+        batch = super()._process_data(data, worker_idx)
         return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 import warnings
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Optional
 
 from torch.utils.data import _utils
@@ -25,8 +26,11 @@ class WorkerEnd:
     torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end.
     """
 
-    def __init__(self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor) -> None:
+    def __init__(
+        self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor, wants_state: Callable[[int], bool]
+    ) -> None:
         self._ring = ring
+        self._wants_state = wants_state
         self.process = process
         self.tasks = tasks
         self.answers = answers
@@ -44,7 +48,8 @@ class WorkerEnd:
                 os.set_blocking(self.tasks.fd, False)
                 os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
             return
-        self._waiting.append(item)
+        with_state = not isinstance(item, _utils.worker._ResumeIteration) and self._wants_state(item[0])
+        self._waiting.append((item, with_state))
         self.pump()
 
     def pump(self) -> None:
@@ -54,7 +59,7 @@ class WorkerEnd:
             slot = ring.take()
             if slot < 0:
                 return
-            item = self._waiting.popleft()
+            item, with_state = self._waiting.popleft()
             if isinstance(item, _utils.worker._ResumeIteration):
                 kind, task, payload = channel.RESUME, 0, item.seed
             else:
@@ -68,7 +73,7 @@ class WorkerEnd:
             ring.set_reserved(slot, reserved)
             self.outstanding += 1
             with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
-                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, 0, 0, 0, 0))
+                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, 0, 0, 0))
 
     def close(self) -> None:
         for end in (self.tasks, self.answers):

@@ -1,0 +1,21 @@
+"""Resume: what a loader's state is made of, and how an epoch goes on from it."""
+
+from .index_feed import FedSampler, IndexFeed
+from .merging import gather_state, merge_states
+from .progress import Progress
+from .saved import SavedState, fingerprint
+from .stateful import dataset_parts, is_stateful, put_back, state_of
+
+__all__ = [
+    "FedSampler",
+    "IndexFeed",
+    "Progress",
+    "SavedState",
+    "dataset_parts",
+    "fingerprint",
+    "gather_state",
+    "is_stateful",
+    "merge_states",
+    "put_back",
+    "state_of",
+]

@@ -1,0 +1,74 @@
+"""States of several ranks as one that any number of ranks can load."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .saved import SavedState
+
+
+def gather_state(loader: Any) -> dict[str, Any]:
+    """The state of all ranks' loaders as one, the same on each rank: merge_states() of every rank's `loader.state_dict()`.
+
+    A collective call where torch.distributed is initialised: all ranks make it, at the same step.
+    """
+    state = loader.state_dict()
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return merge_states([state])
+    states: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(states, state)
+    return merge_states(states)
+
+
+def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One state for any number of ranks, workers and any batch size, from the states of all ranks, in order of rank.
+
+    Loaded by each of the new ranks, the rest of the epoch is the same samples in the same global order. For map-style datasets whose
+    order is known to all ranks: torch's DistributedSampler, the samplers of millrace.samplers, or a single rank. ValueError when the
+    states are not of one step of one run, or hold what belongs to one worker (the state of a Stateful dataset, an iterable dataset).
+    """
+    if not states:
+        raise ValueError("merge_states([]): there is no state to merge")
+    read = [SavedState.read(state) for state in states]
+    first = read[0]
+    for rank, (state, saved) in enumerate(zip(states, read)):
+        if "millrace" not in state:
+            raise ValueError(f"the state of rank {rank} is not from millrace.DataLoader; only its states can be merged")
+        for what, ours, theirs in (
+            ("dataset, sampler or batch size", first.fingerprint, saved.fingerprint),
+            ("number of batches", first.yielded, saved.yielded),
+            ("end of epoch", first.finished, saved.finished),
+            ("place in the order", _place(first), _place(saved)),
+        ):
+            if ours != theirs:
+                raise ValueError(
+                    f"ranks 0 and {rank} differ in {what}: {ours} and {theirs}; take the states of all ranks at the same step of one run"
+                )
+        if saved.workers or saved.dataset_state is not None or saved.fetcher_state is not None:
+            raise ValueError(
+                f"the state of rank {rank} holds a dataset's own state, which belongs to one rank and worker; load each rank's state "
+                "into that rank instead"
+            )
+        if saved.replay:
+            raise ValueError(f"the state of rank {rank} was not taken at this step; use snapshot_every_n_steps=1")
+    return _merged(states, first)
+
+
+def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, Any]:
+    merged = copy.deepcopy(states[0])
+    order = merged["millrace"]["order"]
+    ranks = order.get("ranks", 1)
+    if ranks != len(states):
+        raise ValueError(f"the states are of {ranks} ranks, and {len(states)} were given; give one of each rank, in order")
+    merged["millrace"]["elastic"] = True
+    return merged
+
+
+def _place(saved: SavedState) -> Any:
+    state = saved.feed.iterator_state
+    inner = state.get("sampler_iter_state") if isinstance(state, dict) else None
+    return inner.get("position") if isinstance(inner, dict) else saved.feed.samples

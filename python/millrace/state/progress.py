@@ -1,0 +1,333 @@
+"""How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator has gone.
+
+Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` behind them, `feed` at the start of each
+epoch, `turn` for each batch that goes to the consumer (or ends in an error), `finish` behind the last.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import weakref
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data.dataloader import _DatasetKind
+
+from .generators import draw_base_seed, global_generator_at, packed, unpacked
+from .index_feed import IndexFeed
+from .saved import VERSION, FeedStart, SavedState, fingerprint
+from .stateful import dataset_parts, is_stateful, state_of
+
+_logger = logging.getLogger(__name__)
+
+_FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
+_ORDER_KEYS = ("samples", "generators", "pending")
+
+
+class Progress:
+    """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
+
+    def __init__(self, loader: Any, saved: Optional[SavedState] = None) -> None:
+        self.saved = saved
+        self.workers: int = loader.num_workers
+        self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
+        self.epoch: int = 0
+        self.left_out: Callable[[], int] = int  # samples that on_error="skip" has left out so far
+        self.finished = False
+        self._persistent: bool = loader.persistent_workers
+        self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
+        self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
+        self._fingerprint = fingerprint(loader)
+        self._generators = _own_generators(loader)
+        self._asks_workers = self.streams or is_stateful(loader.dataset)
+        self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
+        self._base_seed: Optional[int] = None
+        self._shared_seed: Optional[int] = None
+        self._start: Optional[FeedStart] = None  # of the first epoch
+        self._feed: Optional[IndexFeed] = None
+        self._length: Optional[int] = None  # of the epoch, in index lists
+        self._yielded = self._resumed_at = 0  # batches handed out in this epoch
+        self._behind: Optional[dict[str, Any]] = None  # the feed's state behind the epoch
+        self._snapshot: Optional[dict[str, Any]] = None  # the last one, where not every step has one
+        # Of workers: their states behind the batches that the consumer has; batches it does not have yet; the states of
+        # those whose share is used up, until it has all their batches.
+        self._states: dict[int, dict[str, Any]] = {}
+        self._ahead = [0] * self.workers
+        self._ending: dict[int, Any] = {}
+        self._ended: set[int] = set()
+        self._last_worker = self.workers - 1
+        self._inline: Callable[[], Any] = _nothing
+        self._parts: tuple[Any, Any] = (None, None)
+        if saved is not None:
+            saved.check_workers(self.workers, self.streams)
+            self.epoch = saved.epoch
+            self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.feed
+            self._states, self._ended = dict(saved.workers), set(saved.ended_workers)
+
+    @staticmethod
+    def before_first_epoch(loader: Any) -> Progress:
+        """What an iterator made now would begin with. Nothing is started, and no generator moves."""
+        progress = Progress(loader)
+        generators = progress._generators
+        start = FeedStart()
+        if loader.generator is None:
+            with global_generator_at(torch.get_rng_state()):
+                progress._base_seed = draw_base_seed()
+                start.generators["global"] = packed(torch.get_rng_state())
+        else:
+            twin = torch.Generator().set_state(loader.generator.get_state())
+            progress._base_seed = draw_base_seed(twin)
+            start.generators["loader"] = packed(twin.get_state())
+            start.generators["global"] = packed(torch.get_rng_state())
+        if "sampler" in generators:
+            start.generators["sampler"] = packed(generators["sampler"].get_state())
+        progress._feed = IndexFeed(loader._index_sampler, None, generators, start)
+        progress._snapshot = progress._now() if progress._every != 1 else None
+        unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None
+        progress._parts = (state_of(loader.dataset), unread)
+        return progress
+
+    # ---------------------------------------------------------------- told by iterators
+
+    def prepare(self) -> None:
+        """Before torch's draws. A state from behind an epoch becomes the start of the next one."""
+        saved = self.saved
+        if saved is None or not saved.finished:
+            return
+        self._start = FeedStart(index_sampler_state=saved.feed.index_sampler_state, iterator_state=saved.feed.iterator_state)
+        self._ended.clear()
+        if self._persistent and self.workers > 0:
+            self.epoch += 1
+        else:
+            self._base_seed, self._states = None, {}  # drawn below or by torch; fresh workers
+        generators = dict(saved.feed.generators)
+        for name, generator in self._generators.items():
+            if (text := generators.pop(name, None)) is not None:
+                generator.set_state(unpacked(text))
+        if (text := generators.get("global")) is not None:
+            with global_generator_at(unpacked(text)):
+                if self._base_seed is None and "loader" not in self._generators:
+                    self._base_seed = draw_base_seed()
+                self._start.generators = {"global": packed(torch.get_rng_state())}
+
+    def begun(self, iterator: Any) -> None:
+        """Behind torch's draws. What was saved counts, and torch's generator has moved on as ever."""
+        if self._base_seed is not None:
+            iterator._base_seed = self._base_seed
+        if self._shared_seed is not None:
+            iterator._shared_seed = self._shared_seed
+        self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
+
+    def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
+        """The index lists of the epoch that begins."""
+        start, self._start = self._start, None
+        goes_on = start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
+        if not goes_on:
+            self._ended.clear()
+        self._yielded = self._resumed_at = self.saved.yielded if goes_on else 0
+        self._last_worker = self.saved.last_worker if goes_on and self.saved.last_worker >= 0 else self.workers - 1
+        self._ahead = [0] * self.workers
+        self._ending.clear()
+        self.finished, self._behind = False, None
+        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items)
+        if goes_on and start.lists:
+            self._feed.open()  # now: what draws further on begins behind the sampler's draws
+        if self._asks_workers and not self.streams:
+            self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
+        self._snapshot = None if self._every == 1 else self._now()
+        return self._feed
+
+    def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:
+        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free."""
+        self._yielded += 1
+        self._feed.handed_out(number)
+        if worker is not None:
+            self._last_worker = worker
+            if state is not None:
+                self._states[worker] = state
+            self._ahead[worker] -= 1
+            if worker in self._ending and self._ahead[worker] == 0:
+                self._end_worker(worker, self._ending.pop(worker))
+        if self._every > 1 and self._yielded % self._every == 0:
+            self._snapshot = self._now()
+
+    def arrived(self, worker: int) -> None:
+        """A batch of `worker` that waits for its turn."""
+        self._ahead[worker] += 1
+
+    def worker_ended(self, worker: int, state: Any) -> None:
+        """`worker` has used up its share of an iterable dataset."""
+        if self._ahead[worker]:
+            self._ending[worker] = state
+        else:
+            self._end_worker(worker, state)
+
+    def finish(self) -> None:
+        """Behind the last batch."""
+        if self._feed is not None and not self.finished:
+            self.finished, self._behind = True, self._feed.state_at_end()
+            self._snapshot = None if self._every == 1 else self._now()
+
+    def runs_inline(self, iterator: Any) -> None:
+        """`iterator` runs the dataset in this process: its `_dataset_fetcher` knows what to ask."""
+        self._inline = weakref.ref(iterator)
+
+    def ends_inline(self, fetcher: Any) -> None:
+        """That iterator is being deleted."""
+        self._parts, self._inline = dataset_parts(fetcher, self.streams), _nothing
+
+    def _end_worker(self, worker: int, state: Any) -> None:
+        self._ended.add(worker)
+        if state is not None:
+            self._states[worker] = state
+
+    # ---------------------------------------------------------------- asked by iterators
+
+    def wants_state(self, number: int) -> bool:
+        """Whether the worker that gets the epoch's task `number` is to send its state along."""
+        if not self._asks_workers or not self._every:
+            return False
+        if self.streams:  # which step it will be depends on the other workers
+            return self._yielded % self._every + 1 + self._prefetched + self.workers >= self._every
+        step = self._resumed_at + number
+        last = self._length is not None and step >= self._length - self.workers
+        return last or step % self._every + self.workers >= self._every
+
+    def start_of_worker(self, worker: int) -> Optional[dict[str, Any]]:
+        """The state that a new worker begins with."""
+        return self._states.get(worker)
+
+    @property
+    def between_epochs(self) -> bool:
+        """Whether workers' states are from behind an epoch."""
+        return self.saved is not None and self.saved.finished
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an iterator has begun; not so in a copy of the loader."""
+        return self._feed is not None
+
+    @property
+    def ended_workers(self) -> set[int]:
+        return self._ended
+
+    def steps_to_drop(self) -> int:
+        """Batches that a new iterator makes and drops: those behind the last snapshot, or all where nothing else is known."""
+        saved = self.saved
+        if saved is None or saved.finished:
+            return 0
+        if not (self.streams and saved.reads_again):
+            return saved.replay
+        _logger.warning(
+            "Neither the dataset nor its iterator has state_dict() and load_state_dict(), so %d batches are read again and dropped; "
+            "give one of them these methods to resume at once.",
+            saved.yielded + saved.replay,
+        )
+        return saved.yielded + saved.replay
+
+    @property
+    def left_out_before(self) -> int:
+        """Samples that on_error="skip" had left out of this epoch when its state was saved."""
+        return 0 if self._resumed_at == 0 or self.saved is None else self.saved.left_out
+
+    @property
+    def yielded(self) -> int:
+        return self._yielded
+
+    @property
+    def last_worker(self) -> int:
+        return self._last_worker
+
+    # ---------------------------------------------------------------- the state
+
+    def state(self) -> dict[str, Any]:
+        """A new dict, which nothing changes later; of JSON's types, if what users' objects put into it is."""
+        for state in self._states.values():
+            if isinstance(state, ExceptionWrapper):
+                state.reraise()
+        if self.workers == 0:
+            return copy.deepcopy(self._inline_state())
+        snapshot = dict(self._now() if self._every == 1 else self._snapshot)
+        own = snapshot.pop("millrace")
+        return copy.deepcopy(
+            {
+                "_snapshot": snapshot,
+                "_steps_since_snapshot": self._yielded - snapshot["_snapshot_step"],
+                "_iterator_finished": self.finished,
+                "millrace": own,
+            }
+        )
+
+    def _inline_state(self) -> dict[str, Any]:
+        feed = self._behind or self._feed.state()
+        iterator = self._inline()
+        dataset_state, fetcher_state = self._parts if iterator is None else dataset_parts(iterator._dataset_fetcher, self.streams)
+        return {
+            **{key: feed[key] for key in _FEED_KEYS},
+            "_num_yielded": self._yielded,
+            "_IterableDataset_len_called": None,
+            "_shared_seed": self._shared_seed,
+            "fetcher_state": fetcher_state,
+            "dataset_state": dataset_state,
+            "_iterator_finished": self.finished,
+            "millrace": self._own(feed),
+        }
+
+    def _now(self) -> dict[str, Any]:
+        """A snapshot of the step that the consumer is at."""
+        feed = self._behind or self._feed.state()
+        states = {i: self._states.get(i) or self._unknown_state(i) for i in range(self.workers)}
+        return {
+            "_snapshot_step": self._yielded,
+            "_last_yielded_worker_id": self._last_worker,
+            "_main_snapshot": {
+                "_num_workers": self.workers,
+                **{key: feed[key] for key in _FEED_KEYS},
+                "_IterableDataset_len_called": None,
+                "_shared_seed": self._shared_seed,
+                "_base_seed": self._base_seed,
+            },
+            "_worker_snapshots": {f"worker_{i}": state for i, state in states.items()},
+            "millrace": self._own(feed),
+        }
+
+    def _unknown_state(self, worker: int) -> dict[str, Any]:
+        """Of a worker that has said nothing: its dataset is not Stateful, or the consumer has no batch of it yet."""
+        unread = {"dataset_iter_state": None, "fetcher_ended": worker in self._ended} if self.streams else None
+        return {"worker_id": worker, "fetcher_state": unread, "dataset_state": None}
+
+    def _own(self, feed: dict[str, Any]) -> dict[str, Any]:
+        """What torchdata's keys have no place for."""
+        own = {
+            "version": VERSION,
+            "fingerprint": self._fingerprint,
+            "base_seed": self._base_seed,
+            "epoch": self.epoch,
+            "order": {key: feed[key] for key in _ORDER_KEYS if key in feed},
+        }
+        if self._ended and not self.finished:
+            own["ended_workers"] = sorted(self._ended)
+        if left_out := self.left_out() + self.left_out_before:
+            own["left_out"] = left_out
+        return own
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
+        return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}}
+
+
+def _nothing() -> None:
+    return None
+
+
+def _own_generators(loader: Any) -> dict[str, torch.Generator]:
+    """Generators that were given to the loader and to its sampler, each once."""
+    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
+    inner = getattr(getattr(sampler, "sampler", sampler), "generator", None)
+    generators = {"loader": loader.generator}
+    if inner is not loader.generator:
+        generators["sampler"] = inner
+    return {name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)}

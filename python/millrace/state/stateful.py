@@ -1,0 +1,37 @@
+"""The Stateful protocol: objects with state_dict() and load_state_dict(state), as torchdata and others define it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+
+def is_stateful(thing: Any) -> bool:
+    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights, not a place in data."""
+    if isinstance(thing, torch.nn.Module):
+        return False
+    return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
+
+
+def state_of(thing: Any) -> Any:
+    """Its state, as it is now and stays; None for what is not Stateful."""
+    return copy.deepcopy(thing.state_dict()) if is_stateful(thing) else None
+
+
+def put_back(thing: Any, state: Any) -> None:
+    """Loads a copy of `state`, which the caller may want to use again."""
+    if state is not None and is_stateful(thing):
+        thing.load_state_dict(copy.deepcopy(state))
+
+
+def dataset_parts(fetcher: Any, streams: bool) -> tuple[Any, Any]:
+    """(the dataset's state, its iterator's as torchdata nests it) in the fetcher that runs it."""
+    if not streams:
+        return state_of(fetcher.dataset), None
+    iterator = fetcher.dataset_iter
+    return (
+        None if iterator is fetcher.dataset else state_of(fetcher.dataset),
+        {"dataset_iter_state": state_of(iterator), "fetcher_ended": fetcher.ended},
+    )
