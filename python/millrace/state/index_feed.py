@@ -220,6 +220,9 @@ class FedSampler:
         self._index_sampler = index_sampler
         self._feed = feed
 
+    def __len__(self) -> int:
+        return len(self._index_sampler)
+
     def __iter__(self) -> IndexFeed:
         return self._feed(self._index_sampler, iter(self._index_sampler))
 
