@@ -1,0 +1,25 @@
+"""Samplers: which sample comes next. Torch's, with torch's draws, and some that torch has not.
+
+Each works in torch's DataLoader, too. Iterators hand out Python ints (or lists of them), or arrays with take(); iterators and samplers
+have state_dict(), samplers load_state_dict(), and those that shuffle by (seed, epoch) have set_epoch().
+"""
+
+from .batches import BatchSampler
+from .distributed import DistributedSampler
+from .native import native
+from .permutation import PermutationSampler
+from .plain import RandomSampler, SequentialSampler, SubsetRandomSampler
+from .weighted import DistributedWeightedSampler, WeightedRandomSampler, weights_from_labels
+
+__all__ = [
+    "BatchSampler",
+    "DistributedSampler",
+    "DistributedWeightedSampler",
+    "PermutationSampler",
+    "RandomSampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+    "native",
+    "weights_from_labels",
+]
