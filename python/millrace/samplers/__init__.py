@@ -6,19 +6,30 @@ have state_dict(), samplers load_state_dict(), and those that shuffle by (seed, 
 
 from .batches import BatchSampler
 from .distributed import DistributedSampler
+from .lengths import LengthGroupedSampler
+from .mixture import MixtureSampler
 from .native import native
 from .permutation import PermutationSampler
 from .plain import RandomSampler, SequentialSampler, SubsetRandomSampler
+from .shards import ShardShuffle, TwoTierShuffle
+from .shuffle_buffer import ShuffleBuffer
+from .stratified import StratifiedBatchSampler
 from .weighted import DistributedWeightedSampler, WeightedRandomSampler, weights_from_labels
 
 __all__ = [
     "BatchSampler",
     "DistributedSampler",
     "DistributedWeightedSampler",
+    "LengthGroupedSampler",
+    "MixtureSampler",
     "PermutationSampler",
     "RandomSampler",
     "SequentialSampler",
+    "ShardShuffle",
+    "ShuffleBuffer",
+    "StratifiedBatchSampler",
     "SubsetRandomSampler",
+    "TwoTierShuffle",
     "WeightedRandomSampler",
     "native",
     "weights_from_labels",

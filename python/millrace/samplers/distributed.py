@@ -23,6 +23,8 @@ class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
     once, and only behind its end is the beginning repeated until all ranks have as many.
     """
 
+    seekable = True
+
     def __iter__(self) -> SamplerIterator:  # type: ignore[override]
         state = self._resume()
         start, length = state["position"] if state else 0, len(self.dataset)  # type: ignore[arg-type]

@@ -29,6 +29,9 @@ class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
     A state counts entries of all ranks together, so it loads under another num_replicas.
     """
 
+    seekable = True
+    random_access = False  # whether positions of the order may be asked for in any order, at the same cost
+
     def __init__(self, length: int, seed: int, num_replicas: Optional[int], rank: Optional[int], drop_last: bool = False) -> None:
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")

@@ -23,6 +23,8 @@ class PermutationSampler(GlobalOrderSampler):
         drop_last: drop what does not divide by num_replicas, instead of repeating from the beginning.
     """
 
+    random_access = True
+
     def __init__(
         self, n: int, seed: int = 0, num_replicas: Optional[int] = None, rank: Optional[int] = None, drop_last: bool = False
     ) -> None:

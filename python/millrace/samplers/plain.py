@@ -26,6 +26,8 @@ def in_order(positions: Indices) -> Indices:
 class SequentialSampler(Resumable, data.SequentialSampler):
     """torch's: 0, 1, ..., len(data_source) - 1."""
 
+    seekable = True
+
     def __iter__(self) -> SamplerIterator:
         state = self._resume()
         start, length = state["position"] if state else 0, len(self.data_source)
@@ -43,6 +45,8 @@ class RandomSampler(Resumable, data.RandomSampler):
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per sample, and the first
     index comes at once. Resuming a sampler with a generator of its own puts the generator back, too.
     """
+
+    seekable = True
 
     def __iter__(self) -> SamplerIterator:
         state = self._resume()
@@ -87,6 +91,8 @@ class RandomSampler(Resumable, data.RandomSampler):
 @known(data.SubsetRandomSampler)
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
     """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices` as they are."""
+
+    seekable = True
 
     def __iter__(self) -> SamplerIterator:
         state = self._resume()

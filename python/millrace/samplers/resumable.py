@@ -17,6 +17,8 @@ class Resumable:
 
     __slots__ = ("_latest", "_pending", "_begun")
 
+    seekable = False  # whether a state stays true when a multiple of the number of ranks is taken from its position
+
     _latest: Optional[ResumableIterator]
     _pending: Optional[dict[str, Any]]
     _begun: int  # the next iterator's number, which is the epoch of samplers that have no set_epoch()

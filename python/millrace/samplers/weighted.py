@@ -31,6 +31,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
     torch's RuntimeError at the first index.
     """
 
+    seekable = True
     method = "multinomial"  # what torch's own objects do
 
     def __init__(
@@ -93,6 +94,8 @@ class DistributedWeightedSampler(GlobalOrderSampler):
 
     ValueError for weights that are negative, not finite or all 0.
     """
+
+    random_access = True
 
     def __init__(
         self,
