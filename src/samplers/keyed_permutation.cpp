@@ -29,7 +29,7 @@ KeyedPermutation::KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch, uin
   low_bits_ = bits - high_bits;
   high_shift_ = 64 - high_bits;
   low_shift_ = 64 - low_bits_;
-  rounds_ = bits > 16 ? kRounds / 2 : kRounds;  // a round of few bits mixes less
+  rounds_ = bits > 16 ? 8 : bits > 8 ? 16 : kRounds;  // a round of few bits mixes less
   const auto [first, second] = CounterDraws(seed, epoch, DrawsFor::permutation, stream).at(0);
   for (int i = 0; i < rounds_; ++i) keys_[i] = mix64(first + static_cast<uint64_t>(i) * (second | 1));
 }
