@@ -15,4 +15,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_gather(m);
   bind_machine(m);
   bind_ring(m);
+  bind_samplers(m);
 }

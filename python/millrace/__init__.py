@@ -5,7 +5,7 @@
 
 from torch.utils.data import default_collate, default_convert, get_worker_info
 
-from . import datasets, transforms
+from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
@@ -27,6 +27,7 @@ __all__ = [
     "frozen",
     "get_worker_info",
     "install",
+    "samplers",
     "transforms",
     "uninstall",
 ]

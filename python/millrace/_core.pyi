@@ -121,13 +121,6 @@ class RowGather:
 def int64_array(sequence: Any) -> Optional[NDArray[np.int64]]:
     """The numbers of what RowGather.submit takes; None for anything else."""
 
-class RandomPermutation:
-    """torch.randperm(n) of a generator seeded with `seed`, drawn as far as it is taken."""
-
-    def __init__(self, n: int, seed: int) -> None: ...
-    def take(self, count: int) -> NDArray[np.int64]:
-        """The next `count` elements, fewer at the end."""
-
 def cpu_budget() -> dict[str, Any]:
     """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and ranks on the node."""
 
@@ -216,3 +209,62 @@ class RowWriter:
         """The batch's tree; src/torch_bridge/row_writer.h describes it."""
     def objects(self) -> list[list[Any]]:
         """The strings of each leaf of strings."""
+
+class RandomPermutation:
+    """torch.randperm(n) of a generator seeded with `seed`, and from position n on its next one, drawn as far as it is asked for."""
+
+    def __init__(self, n: int, seed: int) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The elements at `positions`, as for all orders below; IndexError for a position that there is not."""
+
+class KeyedPermutation:
+    """A permutation of 0 .. n-1, computed element by element, for each (seed, epoch, stream)."""
+
+    def __init__(self, n: int, seed: int, epoch: int, stream: int = 0) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+class AliasTable:
+    """Draws with replacement by weight; any position of 0 or more."""
+
+    def __init__(self, weights: NDArray[np.float64], seed: int, epoch: int) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+def weighted_order(weights: NDArray[np.float64], count: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """`count` draws without replacement by weight, int64 [count]."""
+
+class ShuffleOrder:
+    """The positions 0 .. n-1 of a stream in the order in which a shuffle buffer of `size` gives them; n = 2**62: the end is far."""
+
+    def __init__(self, n: int, size: int, seed: int, epoch: int) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+    def held(self, step: int) -> NDArray[np.int64]:
+        """What the buffer holds before `step`, in no particular order."""
+
+class ShardOrder:
+    """The samples of consecutive runs, the runs in random order and each from its beginning."""
+
+    def __init__(self, lengths: NDArray[np.int64], seed: int, epoch: int) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+class SegmentShuffle:
+    """The samples of consecutive runs, each run shuffled in itself."""
+
+    def __init__(self, lengths: NDArray[np.int64], seed: int, epoch: int) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+class Mixture:
+    """Samples of several sources in exact proportions; sources are numbered as in their concatenation."""
+
+    def __init__(
+        self,
+        lengths: NDArray[np.int64],
+        weights: list[int],
+        seed: int,
+        epoch: int,
+        shuffle: bool = True,
+        start: int = 0,
+        counts: list[int] = [],
+    ) -> None: ...
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+    def counts_at(self, position: int) -> list[int]:
+        """Draws that each source has had before `position`."""

@@ -2,10 +2,10 @@
 #include "samplers/random_permutation.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
-#include <numeric>
+#include <new>
 #include <string>
-#include <utility>
 
 #include "millrace/error.h"
 
@@ -13,48 +13,105 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kLarge = std::numeric_limits<uint32_t>::max() / 20;  // torch changes its algorithm here
+constexpr int64_t kAhead = 32;  // swaps whose partners are fetched together: in a big permutation each is a cache miss
+
+bool narrow(int64_t n) { return n <= int64_t{std::numeric_limits<uint32_t>::max()}; }
 
 }  // namespace
 
-RandomPermutation::RandomPermutation(int64_t n, uint64_t seed) : seed_(seed), engine_(static_cast<uint32_t>(seed)) {
+RandomPermutation::RandomPermutation(int64_t n, uint64_t seed) : size_(n), seed_(seed), engine_(static_cast<uint32_t>(seed)) {
   if (n < 0)
     throw Error(ErrorKind::invalid_argument, "a permutation has n = 0 or more elements, not " + std::to_string(n));
-  order_.resize(static_cast<size_t>(n));
-  if (n < kLarge) {
-    std::iota(order_.begin(), order_.end(), int64_t{0});
-    return;
-  }
-  for (uint64_t i = 0; i < order_.size(); ++i) {
-    const uint64_t high = engine_(), low = engine_();
-    const uint64_t other = (high << 32 | low) % (i + 1);
-    order_[i] = order_[other];
-    order_[other] = static_cast<int64_t>(i);
-  }
-  drawn_ = size();
 }
 
+void RandomPermutation::start_round() {
+  drawn_ = 0;
+  places_.reset();  // first, so that two are never held
+  if (size_ == 0) return;
+  places_.reset(std::calloc(static_cast<size_t>(size_), narrow(size_) ? sizeof(uint32_t) : sizeof(uint64_t)));
+  if (!places_) throw std::bad_alloc();
+}
+
+template <class Place>
 void RandomPermutation::draw_until(int64_t end) {
-  for (; drawn_ < end; ++drawn_) {
-    const int64_t left = size() - drawn_;
-    if (left > 1) std::swap(order_[drawn_], order_[drawn_ + static_cast<int64_t>(engine_()) % left]);
+  auto* places = static_cast<Place*>(places_.get());
+  if (size_ >= kLarge) return draw_all<Place>();
+  std::array<int64_t, kAhead> partners;
+  while (drawn_ < end) {
+    const int64_t count = std::min(kAhead, end - drawn_);
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t i = drawn_ + j;
+      const auto left = static_cast<uint32_t>(size_ - i);
+      // The last element is drawn for by nobody.
+      partners[j] = left > 1 ? i + static_cast<uint32_t>(engine_()) % left : i;
+      __builtin_prefetch(&places[partners[j]], 1);
+    }
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t i = drawn_ + j, other = partners[j];
+      const auto here = static_cast<Place>(places[i] ^ static_cast<Place>(i));
+      places[i] = static_cast<Place>(places[other] ^ static_cast<Place>(other) ^ static_cast<Place>(i));
+      places[other] = static_cast<Place>(here ^ static_cast<Place>(other));
+    }
+    drawn_ += count;
   }
 }
 
-size_t RandomPermutation::take(std::span<int64_t> out) {
-  const int64_t count = std::min(static_cast<int64_t>(out.size()), size() - position_);
-  draw_until(position_ + count);
-  std::copy_n(order_.begin() + position_, count, out.begin());
-  position_ += count;
-  return static_cast<size_t>(count);
+template <class Place>
+void RandomPermutation::draw_all() {
+  if (drawn_ == size_) return;
+  auto* places = static_cast<Place*>(places_.get());
+  for (int64_t i = 0; i < size_; ++i) {
+    const uint64_t high = engine_(), low = engine_();
+    const auto other = static_cast<int64_t>((high << 32 | low) % (static_cast<uint64_t>(i) + 1));
+    places[i] = static_cast<Place>(places[other] ^ static_cast<Place>(other) ^ static_cast<Place>(i));
+    places[other] = static_cast<Place>(static_cast<Place>(i) ^ static_cast<Place>(other));
+  }
+  drawn_ = size_;
 }
 
-void RandomPermutation::seek(int64_t position) {
-  if (position < 0 || position > size())
-    throw Error(ErrorKind::out_of_range, "position " + std::to_string(position) + " is outside a permutation of " +
-                                             std::to_string(size()) + " elements; it must be 0 to " + std::to_string(size()));
-  // A drawn element never changes again, so going back costs nothing.
-  draw_until(position);
-  position_ = position;
+template <class Place>
+void RandomPermutation::go_to_round(int64_t round) {
+  if (places_ && round == round_) return;
+  if (places_ && round > round_) {
+    if (size_ >= kLarge) {
+      draw_all<Place>();
+    } else {
+      engine_.discard(static_cast<unsigned long long>(std::max<int64_t>(size_ - 1 - drawn_, 0)));
+    }
+    ++round_;
+  } else {
+    engine_.seed(static_cast<uint32_t>(seed_));
+    round_ = 0;
+  }
+  const auto draws = static_cast<unsigned long long>(size_ >= kLarge ? 2 * size_ : size_ - 1);
+  for (; round_ < round; ++round_) engine_.discard(draws);
+  start_round();
+}
+
+template <class Place>
+void RandomPermutation::read(std::span<const int64_t> positions, std::span<int64_t> out) {
+  for (size_t begin = 0; begin < positions.size();) {
+    const int64_t round = positions[begin] / size_, first = round * size_;
+    go_to_round<Place>(round);
+    size_t end = begin;
+    int64_t highest = 0;
+    for (; end < positions.size() && positions[end] >= first && positions[end] - first < size_; ++end)
+      highest = std::max(highest, positions[end] - first);
+    draw_until<Place>(highest + 1);
+    const auto* places = static_cast<const Place*>(places_.get());
+    for (; begin < end; ++begin) {
+      const int64_t place = positions[begin] - first;
+      out[begin] = static_cast<int64_t>(places[place] ^ static_cast<Place>(place));
+    }
+  }
+}
+
+void RandomPermutation::at(std::span<const int64_t> positions, std::span<int64_t> out) {
+  for (const int64_t position : positions)
+    if (position < 0 || size_ == 0)
+      throw Error(ErrorKind::out_of_range,
+                  "a permutation of " + std::to_string(size_) + " elements has no position " + std::to_string(position));
+  narrow(size_) ? read<uint32_t>(positions, out) : read<uint64_t>(positions, out);
 }
 
 }  // namespace millrace

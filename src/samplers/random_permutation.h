@@ -1,15 +1,18 @@
-// RandomPermutation: the numbers 0 .. n-1 in the order of torch.randperm(n, generator=torch.Generator().manual_seed(seed)).
+// RandomPermutation: the numbers 0 .. n-1 in the order of torch.randperm(n, generator=torch.Generator().manual_seed(seed)), and
+// behind it, from position n on, the next permutation that the same generator would give, and so on.
 //
-// Drawn as they are taken: torch's Fisher-Yates walks forwards, so element i is final after step i. From 2^32 / 20 elements on
-// torch uses another algorithm (inside-out, 64-bit draws) in which none is final before the end; then all are drawn at once.
-// Memory: 8 bytes per element. Its state is (n, seed, position); seek() forwards draws up to there, backwards it is free.
-// One thread at a time.
+// Drawn as far as it is asked for: torch's Fisher-Yates walks forwards, so element i is final after step i. From 2^32 / 20 elements
+// on torch uses another algorithm (inside-out, 64-bit draws) in which none is final before the end; then all are drawn at the first
+// question. Memory: 4 bytes per element (8 from 2^32 elements on) as they are touched, because a number is kept as its
+// difference from its place: memory that the system hands out zeroed is the identity, so starting costs nothing.
+// Backwards is free within a permutation; going back to an earlier one draws again from the first. One thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <random>
 #include <span>
-#include <vector>
 
 namespace millrace {
 
@@ -17,21 +20,31 @@ class RandomPermutation {
  public:
   RandomPermutation(int64_t n, uint64_t seed);  // throws Error(invalid_argument) for n < 0
 
-  // Fills `out` with the next elements, fewer at the end; returns how many.
-  size_t take(std::span<int64_t> out);
-  void seek(int64_t position);  // throws Error(out_of_range) outside 0 .. n
+  // out[i] = the element at positions[i]. Throws Error(out_of_range) for a negative position, or any when n is 0.
+  void at(std::span<const int64_t> positions, std::span<int64_t> out);
 
-  int64_t size() const { return static_cast<int64_t>(order_.size()); }
-  int64_t position() const { return position_; }
-  uint64_t seed() const { return seed_; }
+  int64_t size() const { return size_; }
 
  private:
-  void draw_until(int64_t end);  // elements before `end` become final
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
 
+  template <class Place>
+  void read(std::span<const int64_t> positions, std::span<int64_t> out);
+  template <class Place>
+  void draw_until(int64_t end);  // elements of this round before `end` become final
+  template <class Place>
+  void draw_all();
+  template <class Place>
+  void go_to_round(int64_t round);
+  void start_round();
+
+  int64_t size_;
   uint64_t seed_;
   std::mt19937 engine_;  // torch's engine too, seeded with the low 32 bits
-  std::vector<int64_t> order_;
-  int64_t drawn_ = 0, position_ = 0;  // final elements; taken elements
+  std::unique_ptr<void, Free> places_;
+  int64_t round_ = 0, drawn_ = 0;  // which permutation; its elements that are final
 };
 
 }  // namespace millrace

@@ -1,10 +1,12 @@
-// RandomPermutation: torch's own results, laziness, and seeking. (tests/parity compares with the installed torch.)
+// RandomPermutation: torch's own results, rounds, and questions in any order. (tests/parity compares with the installed torch.)
 #include "samplers/random_permutation.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
+#include <random>
+#include <vector>
 
 #include "millrace/error.h"
 
@@ -13,11 +15,19 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-Indices all(RandomPermutation permutation) {
-  Indices out(static_cast<size_t>(permutation.size()));
-  EXPECT_EQ(permutation.take(out), out.size());
+Indices ask(RandomPermutation& permutation, const Indices& positions) {
+  Indices out(positions.size());
+  permutation.at(positions, out);
   return out;
 }
+
+Indices numbers(int64_t count) {
+  Indices out(static_cast<size_t>(count));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+Indices all(RandomPermutation permutation) { return ask(permutation, numbers(permutation.size())); }
 
 // Written down from torch.randperm(n, generator=torch.Generator().manual_seed(seed)).
 TEST(RandomPermutation, TorchsResults) {
@@ -28,46 +38,43 @@ TEST(RandomPermutation, TorchsResults) {
   EXPECT_EQ(all({5, static_cast<uint64_t>(-3)}), (Indices{1, 4, 0, 3, 2}));
 }
 
-TEST(RandomPermutation, IsAPermutation) {
-  for (const int64_t n : {0, 1, 2, 1000}) {
-    Indices order = all({n, 9}), numbers(static_cast<size_t>(n));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    std::sort(order.begin(), order.end());
-    EXPECT_EQ(order, numbers);
-  }
-}
-
-TEST(RandomPermutation, PiecesEqualTheWhole) {
-  const Indices whole = all({1000, 42});
-  RandomPermutation permutation(1000, 42);
-  Indices pieces;
-  for (size_t step = 1; pieces.size() < 1000; ++step) {
-    Indices part(step);
-    part.resize(permutation.take(part));
-    pieces.insert(pieces.end(), part.begin(), part.end());
-  }
-  EXPECT_EQ(pieces, whole);
-  Indices more(3);
-  EXPECT_EQ(permutation.take(more), 0u);
-}
-
-TEST(RandomPermutation, SeeksBothWays) {
-  const Indices whole = all({1000, 42});
-  RandomPermutation permutation(1000, 42);
-  for (const int64_t position : {500, 10, 999, 0, 1000}) {
-    permutation.seek(position);
-    EXPECT_EQ(permutation.position(), position);
-    Indices one(1);
-    ASSERT_EQ(permutation.take(one), position < 1000 ? 1u : 0u);
-    if (position < 1000) {
-      EXPECT_EQ(one[0], whole[static_cast<size_t>(position)]);
+TEST(RandomPermutation, EveryRoundIsAPermutation) {
+  for (const int64_t n : {1, 2, 31, 32, 33, 1000}) {
+    RandomPermutation permutation(n, 9);
+    const Indices rounds = ask(permutation, numbers(3 * n));
+    for (int round = 0; round < 3; ++round) {
+      Indices order(rounds.begin() + round * n, rounds.begin() + (round + 1) * n);
+      std::sort(order.begin(), order.end());
+      EXPECT_EQ(order, numbers(n));
     }
   }
-  EXPECT_THROW(permutation.seek(1001), Error);
-  EXPECT_THROW(permutation.seek(-1), Error);
 }
 
-TEST(RandomPermutation, NegativeSizes) { EXPECT_THROW(RandomPermutation(-1, 0), Error); }
+TEST(RandomPermutation, AnyOrderOfQuestions) {
+  constexpr int64_t n = 300;
+  RandomPermutation first(n, 42), second(n, 42);
+  const Indices whole = ask(first, numbers(4 * n));
+  std::mt19937 questions(1);
+  for (int i = 0; i < 200; ++i) {
+    Indices positions(questions() % 20), expected;
+    for (int64_t& position : positions) position = questions() % (4 * n);
+    for (const int64_t position : positions) expected.push_back(whole[static_cast<size_t>(position)]);
+    EXPECT_EQ(ask(second, positions), expected);
+  }
+}
+
+TEST(RandomPermutation, StartsAtOnceAndTakesMemoryAsItIsTouched) {
+  RandomPermutation permutation(200'000'000, 1);  // 800 MB, were it all touched
+  EXPECT_EQ(ask(permutation, numbers(100)).size(), 100u);
+}
+
+TEST(RandomPermutation, BadQuestions) {
+  EXPECT_THROW(RandomPermutation(-1, 0), Error);
+  RandomPermutation none(0, 0), some(3, 0);
+  EXPECT_TRUE(ask(none, {}).empty());
+  EXPECT_THROW(ask(none, {0}), Error);
+  EXPECT_THROW(ask(some, {-1}), Error);
+}
 
 }  // namespace
 }  // namespace millrace

@@ -1,0 +1,41 @@
+"""Which of how many training processes this one is."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+import torch.distributed as dist
+
+
+def world() -> tuple[int, int]:
+    """(rank, world size): torch.distributed's when it is initialised, else RANK and WORLD_SIZE of the environment, else (0, 1).
+
+    ValueError when the environment's are no whole numbers with 0 <= RANK < WORLD_SIZE, or only one of them is set.
+    """
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if rank is None and size is None:
+        return 0, 1
+    if rank is None or size is None or not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+        raise ValueError(
+            f"the environment has RANK={rank} and WORLD_SIZE={size}; set both, with 0 <= RANK < WORLD_SIZE, or neither"
+        )
+    return int(rank), int(size)
+
+
+def replicas(num_replicas: Optional[int], rank: Optional[int]) -> tuple[int, int]:
+    """(num_replicas, rank) with what is None filled in from world(). ValueError unless 0 <= rank < num_replicas."""
+    if num_replicas is None or rank is None:
+        own_rank, size = world()
+        num_replicas = size if num_replicas is None else num_replicas
+        rank = own_rank if rank is None else rank
+    for name, value in (("num_replicas", num_replicas), ("rank", rank)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{name} should be an integer, but got {name}={value!r}")
+    if num_replicas < 1:
+        raise ValueError(f"num_replicas should be a positive integer value, but got num_replicas={num_replicas}")
+    if rank >= num_replicas or rank < 0:
+        raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+    return num_replicas, rank

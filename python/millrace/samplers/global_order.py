@@ -1,0 +1,60 @@
+"""The base of samplers that are ours: a global order by (seed, epoch), of which each rank takes every num_replicas-th index."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from torch.utils.data import Sampler
+
+from ..ranks import replicas
+from .iterators import SamplerIterator
+from .readers import Order, OrderReader, steps_left
+from .resumable import ResumableEpochs
+
+
+def checked_number(name: str, value: Any, least: int = 0) -> int:
+    """`value` as int. TypeError when it is no whole number, ValueError when it is below `least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} should be an integer, but got {name}={value!r}")
+    number = value.__index__()
+    if number < least:
+        raise ValueError(f"{name} should be an integer of {least} or more, but got {name}={number}")
+    return number
+
+
+class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
+    """Entries rank, rank + num_replicas, ... of a global order of `length` indices. At the end, drop_last=False repeats from the
+    beginning until all ranks have as many, and drop_last=True leaves out what does not divide.
+
+    A state counts entries of all ranks together, so it loads under another num_replicas.
+    """
+
+    seekable = True
+    random_access = False  # whether positions of the order may be asked for in any order, at the same cost
+
+    def __init__(self, length: int, seed: int, num_replicas: Optional[int], rank: Optional[int], drop_last: bool = False) -> None:
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.length = length
+        self.seed = checked_number("seed", seed, least=-(2**63))
+        self.num_replicas, self.rank = replicas(num_replicas, rank)
+        self.drop_last = drop_last
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        """Indices of this rank in a whole epoch."""
+        return steps_left(self.length, 0, self.num_replicas, self.drop_last)
+
+    def __iter__(self) -> SamplerIterator:
+        state = self._resume()
+        start, epoch = state["position"] if state else 0, self.epoch
+        steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
+        reader = OrderReader(lambda: (self._order(epoch), self.length, steps), start, self.rank, self.num_replicas)
+        return self._follow(reader)
+
+    def _order(self, epoch: int) -> Order:
+        """The global order of an epoch; called when its first index is asked for."""
+        raise NotImplementedError
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": self.length, "seed": self.seed}

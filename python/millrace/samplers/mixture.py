@@ -1,0 +1,144 @@
+"""MixtureSampler: several datasets in exact proportions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import lcm
+from typing import Any, Optional
+
+import numpy as np
+
+from .. import _core
+from .global_order import GlobalOrderSampler, checked_number
+from .iterators import SamplerIterator
+from .native import known
+from .plain import SEED_BITS
+from .readers import Indices, OrderReader, steps_left
+from .shards import checked_lengths
+
+ENDLESS = 2**62
+
+
+@known()
+class MixtureSampler(GlobalOrderSampler):
+    """Indices into the concatenation of several datasets (torch's ConcatDataset), in exact proportions.
+
+    At every moment each source has had its share of the indices drawn so far, to less than one. Which source is next depends on
+    (seed, epoch); a source is gone through in a new permutation at each of its passes, so a small source with a large weight
+    repeats, evenly. The indices that make the ranks' counts equal (drop_last=False) are drawn on, not repeated.
+
+    Args:
+        lengths: samples of each source; ints [sources].
+        weights: a share of each source, 0 or more; numbers [sources], of any sum.
+        num_samples: draws of all ranks together in an epoch; the sum of `lengths` when not given.
+        seed: the same on all ranks.
+        shuffle: False takes each source in its own order.
+        num_replicas, rank: those of the process group or the environment when not given.
+        drop_last: drop what does not divide by num_replicas.
+    """
+
+    seekable = False  # a state's counts belong to its position
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        weights: Sequence[float],
+        num_samples: Optional[int] = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        num_replicas: Optional[int] = None,
+        rank: Optional[int] = None,
+        drop_last: bool = False,
+    ) -> None:
+        self.lengths = checked_lengths("lengths", lengths)
+        total = int(self.lengths.sum()) if num_samples is None else checked_number("num_samples", num_samples, least=1)
+        super().__init__(total, seed, num_replicas, rank, drop_last)
+        self.shuffle = shuffle
+        self.weights = self._checked_weights(weights)
+        self._course: Optional[_Course] = None  # of the latest iterator
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """New weights, from the next index on that is drawn, in this epoch and in later ones; ranks must do it at the same index.
+
+        From there on the proportions are exact for the new weights. A loader that works ahead has drawn some indices already.
+        """
+        self.weights = self._checked_weights(weights)
+        if self._pending is not None:
+            course = _Course(self, self._pending["epoch"], self._pending)
+            course.change(self._pending["position"], self.weights)
+            self._pending = {**self._pending, **course.state()}
+        elif self._latest is not None and self._course is not None:
+            self._latest.rewind()
+            self._course.change(self._latest.state_dict()["position"], self.weights)
+
+    def __iter__(self) -> SamplerIterator:
+        state = self._resume()
+        start = state["position"] if state else 0
+        if state and "weights" in state:
+            self.weights = list(state["weights"])
+        self._course = course = _Course(self, self.epoch, state or {})
+        steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
+        return self._follow(OrderReader(lambda: (course.at, ENDLESS, steps), start, self.rank, self.num_replicas), course.state)
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        return state if "weights" in state else {**state, **_Course(self, self.epoch, {}).state()}
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        state = super()._checked(state)
+        _Course(self, state["epoch"], state)
+        return state
+
+    def _checked_weights(self, weights: Sequence[float]) -> list[float]:
+        array = np.asarray(weights, dtype=np.float64)
+        if array.shape != self.lengths.shape:
+            raise ValueError(f"weights should be one for each of the {len(self.lengths)} lengths, but have shape {array.shape}")
+        if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
+            raise ValueError(f"weights should be finite, not negative and not all 0, but are {array.tolist()}")
+        if ((array > 0) & (self.lengths == 0)).any():
+            raise ValueError(f"source {int(np.argmax((array > 0) & (self.lengths == 0)))} has a weight but no samples; give it weight 0")
+        return array.tolist()
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "lengths": self.lengths.tolist(), "shuffle": self.shuffle}
+
+
+class _Course:
+    """A mixture from position `since` on, at which each source has had `counts` draws."""
+
+    def __init__(self, sampler: MixtureSampler, epoch: int, state: dict[str, Any]) -> None:
+        self._lengths, self._seed, self._epoch = sampler.lengths, sampler.seed & SEED_BITS, epoch
+        self._shuffle = sampler.shuffle
+        self._weights = state.get("weights", sampler.weights)
+        self._since, self._counts = state.get("since", 0), state.get("counts", [0] * len(self._weights))
+        self._start()
+
+    def _start(self) -> None:
+        weights = shares(self._weights)
+        self._mixture = _core.Mixture(
+            self._lengths, weights, self._seed, self._epoch, self._shuffle, self._since, self._counts
+        )
+
+    def at(self, positions: Indices) -> Indices:
+        return self._mixture.at(positions)
+
+    def change(self, position: int, weights: list[float]) -> None:
+        self._counts = self._mixture.counts_at(position)
+        self._since, self._weights = position, weights
+        self._start()
+
+    def state(self) -> dict[str, Any]:
+        return {"weights": self._weights, "since": self._since, "counts": self._counts}
+
+
+def shares(weights: Sequence[float]) -> list[int]:
+    """Whole numbers in the same proportion: exactly where the weights are decimal or simple fractions, else to 2^-50 of the largest."""
+    fractions = [Fraction(weight).limit_denominator(10**6) for weight in weights]
+    if all(float(fraction) == weight for fraction, weight in zip(fractions, weights)):
+        common = lcm(*[fraction.denominator for fraction in fractions])
+        numbers = [int(fraction * common) for fraction in fractions]
+        if sum(numbers) < 2**50:
+            return numbers
+    largest = max(weights)
+    return [round(weight / largest * 2**50) for weight in weights]

@@ -1,0 +1,68 @@
+"""What an epoch was drawn from, when that is one of torch's generators: remembered at the draw, and drawn from again on resume."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+
+
+class Origin:
+    """The origin of one epoch's order, with the draws of an ordinary epoch whether it is resumed or not.
+
+    A generator of the sampler's own is put back to where it was before the epoch, so that the epochs after it are those of
+    the run that was left, too. The global generator is the whole program's: it makes its ordinary draws from where it is.
+    """
+
+    def __init__(self, state: Optional[dict[str, Any]], generator: Optional[torch.Generator]) -> None:
+        self._own = generator
+        self._seed: Optional[int] = None
+        self._before: Optional[torch.Tensor] = None  # the generator's state
+        if state is None:
+            return
+        if ("own_generator" in state) and state["own_generator"] != (generator is not None):
+            has, other = ("no generator", "a generator") if generator is None else ("a generator", "no generator")
+            raise ValueError(f"the state was drawn with {other} of the sampler's own, and this sampler has {has}")
+        self._seed = state.get("seed")
+        if state.get("generator") is not None:
+            self._before = torch.frombuffer(bytearray(b64decode(state["generator"])), dtype=torch.uint8)
+
+    def state(self) -> dict[str, Any]:
+        """Part of the sampler's state: what was drawn from, None where nothing was drawn yet."""
+        own = {"own_generator": self._own is not None}
+        if self._before is not None:
+            return {**own, "generator": b64encode(self._before.numpy()).decode()}
+        return own if self._seed is None else {**own, "seed": self._seed}
+
+    def own_generator(self) -> torch.Generator:
+        """The sampler's generator, to be drawn from."""
+        assert self._own is not None
+        if self._before is None:
+            self._before = self._own.get_state()
+        else:
+            self._own.set_state(self._before)
+        return self._own
+
+    def seed(self) -> int:
+        """64 bits from the global generator or the sampler's own, as torch's RandomSampler draws them."""
+        generator = None if self._own is None else self.own_generator()
+        drawn = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        if self._own is not None:
+            return drawn
+        if self._seed is None:
+            self._seed = drawn
+        return self._seed
+
+    def draw(self, make: Callable[[Optional[torch.Generator]], torch.Tensor]) -> torch.Tensor:
+        """make(generator) from the sampler's generator, or with None from the global one."""
+        if self._own is not None:
+            return make(self.own_generator())
+        if self._before is None:
+            self._before = torch.default_generator.get_state()
+            return make(None)
+        make(None)
+        again = torch.Generator()
+        again.set_state(self._before)
+        return make(again)

@@ -1,0 +1,109 @@
+"""SequentialSampler, RandomSampler and SubsetRandomSampler: torch's arguments, errors, indices and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import data
+
+from .. import _core
+from .iterators import SamplerIterator
+from .native import known
+from .origin import Origin
+from .readers import BlockReader, Indices, Order, OrderReader
+from .resumable import Resumable
+
+SEED_BITS = 2**64 - 1  # torch takes negative seeds for the same bits
+
+
+def in_order(positions: Indices) -> Indices:
+    return positions
+
+
+@known(data.SequentialSampler)
+class SequentialSampler(Resumable, data.SequentialSampler):
+    """torch's: 0, 1, ..., len(data_source) - 1."""
+
+    seekable = True
+
+    def __iter__(self) -> SamplerIterator:
+        state = self._resume()
+        start, length = state["position"] if state else 0, len(self.data_source)
+        return self._follow(OrderReader(lambda: (in_order, length, max(length - start, 0)), start))
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self.data_source)}
+
+
+@known(data.RandomSampler)
+class RandomSampler(Resumable, data.RandomSampler):
+    """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a generator of its own
+    a permutation at each round's first index and one behind the last, or with replacement 32 numbers at a time.
+
+    From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per sample, and the first
+    index comes at once. Resuming a sampler with a generator of its own puts the generator back, too.
+    """
+
+    seekable = True
+
+    def __iter__(self) -> SamplerIterator:
+        state = self._resume()
+        start, origin = state["position"] if state else 0, Origin(state, self.generator)
+        reader = (
+            BlockReader(lambda: self._blocks(origin), start)
+            if self.replacement or self.generator is not None
+            else OrderReader(lambda: self._order(origin, start), start)
+        )
+        return self._follow(reader, origin.state)
+
+    def _order(self, origin: Origin, start: int) -> tuple[Order, int, int]:
+        n = len(self.data_source)
+        seed = origin.seed()
+        length = self.num_samples
+        if length and not n:
+            raise ZeroDivisionError("integer division or modulo by zero")  # torch's, for a data source that has become empty
+        return _core.RandomPermutation(n, seed & SEED_BITS).at, length, max(length - start, 0)
+
+    def _blocks(self, origin: Origin) -> Iterator[Indices]:
+        n = len(self.data_source)
+        if self.generator is not None:
+            generator, block = origin.own_generator(), 32
+        else:
+            # Nobody sees this generator, so it may draw ahead: the numbers are the same.
+            generator, block = torch.Generator(), 1024
+            generator.manual_seed(origin.seed())
+        length = self.num_samples
+        if self.replacement:
+            for _ in range(length // block):
+                yield torch.randint(high=n, size=(block,), dtype=torch.int64, generator=generator).numpy()
+            yield torch.randint(high=n, size=(length % block,), dtype=torch.int64, generator=generator).numpy()
+        else:
+            for _ in range(length // n):
+                yield torch.randperm(n, generator=generator).numpy()
+            yield torch.randperm(n, generator=generator).numpy()[: length % n]
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": self.num_samples, "samples": len(self.data_source), "replacement": self.replacement}
+
+
+@known(data.SubsetRandomSampler)
+class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
+    """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices` as they are."""
+
+    seekable = True
+
+    def __iter__(self) -> SamplerIterator:
+        state = self._resume()
+        start, origin = state["position"] if state else 0, Origin(state, self.generator)
+
+        def begin() -> tuple[Order, int, int]:
+            length = len(self.indices)
+            order = origin.draw(lambda generator: torch.randperm(length, generator=generator)).numpy()
+            return order.__getitem__, length, max(length - start, 0)
+
+        return self._follow(OrderReader(begin, start), origin.state, self.indices.__getitem__)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self.indices)}

@@ -1,0 +1,120 @@
+"""What all samplers of this package share: states that are checked, and a next iterator that may go on where another stopped."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+from .iterators import ResumableIterator, SamplerIterator
+from .readers import Reader
+
+VERSION = 1
+
+
+class Resumable:
+    """Mixin before torch's class. Its own values lie in slots, so that they are no part of the attributes torch's class has."""
+
+    __slots__ = ("_latest", "_pending", "_begun")
+
+    seekable = False  # whether a state stays true when a multiple of the number of ranks is taken from its position
+
+    _latest: Optional[ResumableIterator]
+    _pending: Optional[dict[str, Any]]
+    _begun: int  # the next iterator's number, which is the epoch of samplers that have no set_epoch()
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        self = super().__new__(cls)
+        self._latest, self._pending, self._begun = None, None, 0
+        return self
+
+    def __getstate__(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return dict(self.__dict__), {"_latest": None, "_pending": self._pending, "_begun": self._begun}
+
+    def state_dict(self) -> dict[str, Any]:
+        """A small dict of what json can write: where the latest iterator is, or the loaded state that the next one goes on from,
+        or else the beginning of the epoch."""
+        if self._pending is not None:
+            return dict(self._pending)
+        if self._latest is not None:
+            return self._latest.state_dict()
+        return {**self._head(), "position": 0}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iterator goes on where `state` was taken; those after it are ordinary epochs.
+
+        ValueError when the state is another sampler's: of another kind, version, length or seed, say.
+        """
+        self._pending = self._checked(state)
+
+    def _facts(self) -> dict[str, Any]:
+        """What a state must agree with, besides kind and version."""
+        raise NotImplementedError
+
+    def _epoch(self) -> int:
+        return self._begun
+
+    def _head(self) -> dict[str, Any]:
+        return {"version": VERSION, "kind": type(self).__name__, "epoch": self._epoch(), **self._facts()}
+
+    def _checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        name = type(self).__name__
+        if not isinstance(state, Mapping):
+            raise ValueError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
+        if state.get("kind") != name:
+            raise ValueError(f"this is the state of a {state.get('kind')}, and this sampler is a {name}; build the sampler it is from")
+        if state.get("version") != VERSION:
+            raise ValueError(f"the state has version {state.get('version')}; this millrace reads version {VERSION}")
+        facts = self._facts()
+        different = [f"{key}={state.get(key)!r} there, {value!r} here" for key, value in facts.items() if state.get(key) != value]
+        if different:
+            raise ValueError(f"the state is of another {name}: {'; '.join(different)}. Build it with the same arguments and data")
+        for key in ("epoch", "position"):
+            if not isinstance(state.get(key), int) or isinstance(state.get(key), bool) or state[key] < 0:
+                raise ValueError(f"the state's {key} is a whole number of 0 or more, not {state.get(key)!r}")
+        return dict(state)
+
+    def _resume(self) -> Optional[dict[str, Any]]:
+        """The loaded state, once."""
+        state, self._pending = self._pending, None
+        if state is not None:
+            self._begun = state["epoch"]
+        return state
+
+    def _follow(
+        self,
+        reader: Reader,
+        tail: Callable[[], dict[str, Any]] = dict,
+        item: Optional[Callable[[int], Any]] = None,
+        kind: type[ResumableIterator] = SamplerIterator,
+    ) -> Any:
+        """An iterator over `reader`, which is the latest from here on."""
+        self._latest = kind.over(reader, self._head(), tail, item)
+        self._begun += 1
+        return self._latest
+
+
+class ResumableEpochs(Resumable):
+    """Samplers that shuffle by (seed, epoch): the epoch is an attribute."""
+
+    __slots__ = ()
+
+    epoch: int
+
+    def _epoch(self) -> int:
+        return self.epoch
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As Resumable's; sets the epoch, too."""
+        super().load_state_dict(state)
+        self.epoch = state["epoch"]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which order the iterators made from here on have; the same on all ranks. A loaded state of another epoch is given up."""
+        if self._pending is not None and self._pending["epoch"] != epoch:
+            warnings.warn(
+                f"set_epoch({epoch}) gives up the loaded state of epoch {self._pending['epoch']}; start the loop at that epoch",
+                stacklevel=2,
+            )
+            self._pending = None
+        self.epoch = epoch

@@ -1,0 +1,85 @@
+"""ShardShuffle and TwoTierShuffle: shuffles that read shards from their beginning to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from .. import _core
+from .global_order import GlobalOrderSampler, checked_number
+from .native import known
+from .plain import SEED_BITS
+from .readers import Indices, Order
+
+
+def checked_lengths(name: str, lengths: Any) -> Indices:
+    """int64 [n] of numbers of 0 or more; ValueError for anything else."""
+    array = np.asarray(lengths)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} should be a sequence of integers, one at least, but has shape {array.shape} of {array.dtype}")
+    if (array < 0).any():
+        raise ValueError(f"{name} should be 0 or more, but {name}[{int(np.argmax(array < 0))}] is {array.min()}")
+    return array.astype(np.int64)
+
+
+@known()
+class ShardShuffle(GlobalOrderSampler):
+    """Samples of shards that lie one behind the other: the shards in random order, each from its beginning to its end.
+
+    Args:
+        shard_lengths: samples in each shard; ints [shards].
+        seed: the same on all ranks.
+        num_replicas, rank: those of the process group or the environment when not given. Neighbouring samples go to different ranks.
+        drop_last: drop what does not divide by num_replicas, instead of repeating from the beginning.
+    """
+
+    random_access = True
+
+    def __init__(
+        self,
+        shard_lengths: Sequence[int],
+        seed: int = 0,
+        num_replicas: Optional[int] = None,
+        rank: Optional[int] = None,
+        drop_last: bool = False,
+    ) -> None:
+        self.shard_lengths = checked_lengths("shard_lengths", shard_lengths)
+        super().__init__(int(self.shard_lengths.sum()), seed, num_replicas, rank, drop_last)
+
+    def _order(self, epoch: int) -> Order:
+        return _core.ShardOrder(self.shard_lengths, self.seed & SEED_BITS, epoch).at
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "shards": len(self.shard_lengths)}
+
+
+@known()
+class TwoTierShuffle(ShardShuffle):
+    """ShardShuffle's order through a shuffle buffer of `buffer_size` samples: nearly a full shuffle, of files that are read in order.
+
+    Arguments as ShardShuffle's.
+    """
+
+    random_access = False
+
+    def __init__(
+        self,
+        shard_lengths: Sequence[int],
+        buffer_size: int,
+        seed: int = 0,
+        num_replicas: Optional[int] = None,
+        rank: Optional[int] = None,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(shard_lengths, seed, num_replicas, rank, drop_last)
+        self.buffer_size = checked_number("buffer_size", buffer_size, least=1)
+
+    def _order(self, epoch: int) -> Order:
+        shards = super()._order(epoch)
+        buffer = _core.ShuffleOrder(self.length, self.buffer_size, self.seed & SEED_BITS, epoch)
+        return lambda positions: shards(buffer.at(positions))
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "buffer_size": self.buffer_size}

@@ -1,0 +1,217 @@
+"""ShuffleBuffer: a stream shuffled through a buffer, and resumed without the buffer being saved."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Optional
+
+import numpy as np
+from torch.utils.data import IterableDataset, Sampler
+
+from .. import _core
+from .batches import BatchSampler
+from .global_order import GlobalOrderSampler, checked_number
+from .native import known, native
+from .plain import SEED_BITS
+from .readers import CHUNK, Indices, Order
+from .resumable import ResumableEpochs
+
+ENDLESS = 2**62
+
+
+class ShuffleBuffer:
+    """`ShuffleBuffer(size, seed)(source)`: what `source` gives, through a buffer of `size` from which a random one comes out each time.
+
+    For an iterable it is an iterable dataset, for a sampler a sampler. Which place of the buffer is next depends on
+    (seed, epoch, how many came before), so a state holds numbers only; what was in the buffer is read again: from the source's own state
+    (state_dict and load_state_dict of the source or its iterator), or else from its beginning.
+
+    Args:
+        size: samples in the buffer, 1 or more. ValueError for less.
+        seed: the same on all ranks.
+    """
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size = checked_number("size", size, least=1)
+        self.seed = checked_number("seed", seed, least=-(2**63))
+
+    def __call__(self, source: Iterable[Any]) -> Any:
+        sampler = native(source)
+        if isinstance(sampler, BatchSampler):
+            raise TypeError("a shuffle buffer takes single indices: put it around the sampler below the BatchSampler")
+        if isinstance(sampler, GlobalOrderSampler) and sampler.random_access:
+            return ShuffledOrder(sampler, self.size, self.seed)
+        if isinstance(source, Sampler):
+            return ShuffledSampler(source if sampler is None else sampler, self.size, self.seed)
+        if not hasattr(source, "__iter__") or isinstance(source, Iterator):
+            raise TypeError(
+                f"a shuffle buffer takes an iterable that can be iterated again, not {type(source).__name__}; give what made the iterator"
+            )
+        return ShuffledStream(source, self.size, self.seed)
+
+
+@known()
+class ShuffledOrder(GlobalOrderSampler):
+    """The global order of a sampler of this package through a buffer; ranks share one buffer's order."""
+
+    def __init__(self, source: GlobalOrderSampler, size: int, seed: int) -> None:
+        super().__init__(source.length, seed, source.num_replicas, source.rank, source.drop_last)
+        self.source, self.size, self.epoch = source, size, source.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        self.source.set_epoch(epoch)
+
+    def _order(self, epoch: int) -> Order:
+        order, buffer = self.source._order(epoch), _core.ShuffleOrder(self.length, self.size, self.seed & SEED_BITS, epoch)
+        return lambda positions: order(buffer.at(positions))
+
+    def _facts(self) -> dict[str, Any]:
+        source = {"kind": type(self.source).__name__, **self.source._facts()}
+        return {**super()._facts(), "size": self.size, "source": source}
+
+
+class _Shuffled(ResumableEpochs):
+    __slots__ = ()
+
+    def __init__(self, source: Any, size: int, seed: int) -> None:
+        self.source, self.size, self.seed = source, size, seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which order the iterators made from here on have; also the source's, when it has set_epoch()."""
+        super().set_epoch(epoch)
+        if hasattr(self.source, "set_epoch"):
+            self.source.set_epoch(epoch)
+
+    def __iter__(self) -> ShuffledIterator:
+        iterator = ShuffledIterator(self, self._head(), self._resume())
+        self._latest = iterator  # type: ignore[assignment]
+        return iterator
+
+    def _facts(self) -> dict[str, Any]:
+        try:
+            length: Optional[int] = len(self.source)
+        except TypeError:
+            length = None
+        return {"length": length, "seed": self.seed, "size": self.size, "num_replicas": getattr(self.source, "num_replicas", None)}
+
+
+class ShuffledStream(_Shuffled, IterableDataset):
+    """An iterable through a shuffle buffer."""
+
+    __slots__ = ()
+
+
+class ShuffledSampler(_Shuffled, Sampler):
+    """A sampler through a shuffle buffer, each rank with its own. Resumes under the same number of ranks."""
+
+    __slots__ = ()
+
+
+class ShuffledIterator:
+    """Reads the source ahead by the buffer's size. One thread at a time."""
+
+    def __init__(self, owner: _Shuffled, head: dict[str, Any], state: Optional[dict[str, Any]]) -> None:
+        self._head, self._source, self._state = head, owner.source, state
+        self._size, self._key = owner.size, (owner.seed & SEED_BITS, owner.epoch)
+        self._items: Optional[Iterator[Any]] = None
+        self._held: dict[int, Any] = {}  # by position in the source, rising
+        self._given, self._read, self._ended = (state["position"], state["read"], state["ended"]) if state else (0, 0, False)
+        self._places: Iterator[int] = iter([])
+        self._marks: deque[tuple[int, Any]] = deque()  # (position, the source's state there), one for each `size` samples
+
+    def __iter__(self) -> ShuffledIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._items is None:
+            self._begin()
+        while not self._ended and len(self._held) < self._size:
+            self._read_one()
+        if not self._held:
+            raise StopIteration
+        place = next(self._places, None)
+        if place is None:
+            ahead = min(CHUNK, self._read - self._given) if self._ended else CHUNK
+            self._places = iter(self._order.at(np.arange(self._given, self._given + ahead)).tolist())
+            place = next(self._places)
+        self._given += 1
+        return self._held.pop(place)
+
+    def take(self, count: int) -> Indices:
+        """The next `count` indices as int64 [count], fewer at the end; of samplers only."""
+        return np.fromiter(islice(self, count), dtype=np.int64)
+
+    def _begin(self) -> None:
+        self._order = _core.ShuffleOrder(self._read if self._ended else ENDLESS, self._size, *self._key)
+        position, saved = 0, None
+        if self._state is not None:
+            position, saved = self._state["source_position"], self._state["source"]
+        if saved is not None and hasattr(self._source, "load_state_dict"):
+            self._source.load_state_dict(saved)
+        items = iter(self._source)
+        if saved is not None and not hasattr(self._source, "load_state_dict"):
+            items.load_state_dict(saved)  # type: ignore[attr-defined]
+        self._first = position
+        self._items = items
+        if self._state is None:
+            return
+        held = [int(place) for place in self._order.held(self._given) if place < self._read]
+        wanted, end = set(held), max(held, default=-1) + 1 if self._ended else self._read
+        for place in range(position, end):
+            self._mark(place)
+            try:
+                item = next(items)
+            except StopIteration:
+                raise ValueError(
+                    f"the state was taken when {self._read} samples had been read, and now the source ends after {place}; "
+                    "resume with the same data"
+                ) from None
+            if place in wanted:
+                self._held[place] = item
+
+    def _read_one(self) -> None:
+        self._mark(self._read)
+        try:
+            item = next(self._items)  # type: ignore[arg-type]
+        except StopIteration:
+            self._ended = True
+            # Up to here the order is the same for a stream of any length.
+            self._order = _core.ShuffleOrder(self._read, self._size, *self._key)
+            self._places = iter([])
+            return
+        self._held[self._read] = item
+        self._read += 1
+
+    def _mark(self, position: int) -> None:
+        if position % self._size or getattr(self._source, "seekable", False):
+            return
+        for thing in (self._items, self._source):
+            if hasattr(thing, "state_dict") and (hasattr(thing, "load_state_dict") or hasattr(self._source, "load_state_dict")):
+                self._marks.append((position, thing.state_dict()))
+                break
+        oldest = next(iter(self._held), position)
+        while len(self._marks) > 1 and self._marks[1][0] <= oldest:
+            self._marks.popleft()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the next sample comes from; small, whatever the buffer's size."""
+        state = {**self._head, "position": self._given, "read": self._read, "ended": self._ended}
+        if self._items is None:
+            before = {key: self._state[key] for key in ("source", "source_position")} if self._state else {}
+            return {**state, "source": None, "source_position": 0, **before}
+        oldest = next(iter(self._held), self._read)
+        if getattr(self._source, "seekable", False):
+            saved = self._items.state_dict()  # type: ignore[attr-defined]
+            ranks = getattr(self._source, "num_replicas", 1)
+            saved["position"] -= (self._read - oldest) * ranks
+            return {**state, "source": saved, "source_position": oldest}
+        fitting = [mark for mark in self._marks if mark[0] <= oldest]
+        position, saved = fitting[-1] if fitting else (0, None)
+        return {**state, "source": saved, "source_position": position}

@@ -1,0 +1,80 @@
+"""StratifiedBatchSampler: batches with a steady share of each class."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+from torch.utils.data import Sampler
+
+from .. import _core
+from ..ranks import replicas
+from .global_order import checked_number
+from .iterators import ResumableIterator
+from .plain import SEED_BITS
+from .readers import StepReader, steps_left
+from .resumable import ResumableEpochs
+from .weighted import class_counts
+
+
+class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
+    """Batches in which each class has its share: in every prefix of the epoch to less than one sample, in a batch to less than two.
+
+    Ranks take consecutive batches of one order by (seed, epoch). An epoch has as many samples as there are labels; when the last
+    ones do not fill a batch on every rank, they are shared evenly (drop_last=False), from the beginning where they do not
+    divide, or dropped. A state counts samples of all ranks, so it loads under other batch sizes and numbers of ranks.
+
+    Args:
+        labels: one per sample; a sequence, array or tensor of one dimension, of numbers or strings.
+        batch_size: of one rank.
+        mode: "balanced": every class alike; samples of small classes come several times in an epoch, in a new order each time, and of
+            large ones some do not. "proportional": every class as in `labels`; each sample comes once.
+        seed: the same on all ranks.
+        num_replicas, rank: those of the process group or the environment when not given.
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        batch_size: int,
+        mode: str = "balanced",
+        seed: int = 0,
+        num_replicas: Optional[int] = None,
+        rank: Optional[int] = None,
+        drop_last: bool = False,
+    ) -> None:
+        if mode not in ("balanced", "proportional"):
+            raise ValueError(f'mode should be "balanced" or "proportional", but got mode={mode!r}')
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        _, numbers, self._counts = class_counts(labels)
+        self._members = np.argsort(numbers, kind="stable")
+        self.length = len(numbers)
+        self.batch_size = checked_number("batch_size", batch_size, least=1)
+        self.mode = mode
+        self.seed = checked_number("seed", seed, least=-(2**63))
+        self.num_replicas, self.rank = replicas(num_replicas, rank)
+        self.drop_last = drop_last
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        """Batches of this rank in a whole epoch."""
+        return steps_left(self.length, 0, self.batch_size * self.num_replicas, self.drop_last)
+
+    def __iter__(self) -> ResumableIterator:
+        state = self._resume()
+        start, epoch, size, ranks = state["position"] if state else 0, self.epoch, self.batch_size, self.num_replicas
+        weights = self._counts if self.mode == "proportional" else np.ones_like(self._counts)
+        order = _core.Mixture(self._counts, weights.tolist(), self.seed & SEED_BITS, epoch)
+
+        def batch(step: int) -> list[int]:
+            first = start + step * size * ranks
+            rows = min(size, -(-(self.length - first) // ranks))
+            positions = np.arange(first + self.rank * rows, first + (self.rank + 1) * rows) % self.length
+            return self._members[order.at(positions)].tolist()
+
+        steps = steps_left(self.length, start, size * ranks, self.drop_last)
+        return self._follow(StepReader(start, self.length, size * ranks, steps), item=batch, kind=ResumableIterator)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": self.length, "seed": self.seed, "mode": self.mode, "classes": len(self._counts)}

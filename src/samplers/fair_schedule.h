@@ -1,0 +1,57 @@
+// FairSchedule: whose turn it is, so that every prefix has each source's share to within one.
+//
+// After t turns a source of weight w has had more than w t - 1 and fewer than w t + 1 of them. Its k-th turn must lie in the window
+// from floor(k / w) to ceil((k + 1) / w); the earliest deadline first meets all windows, because they fill the time exactly
+// (Tijdeman, "The chairman assignment problem", Discrete Mathematics 1980; Baruah and others, "Proportionate progress",
+// Algorithmica 1996). Equal deadlines are ordered at random, a function of (seed, epoch, source, k): sources of equal weight come
+// in a new order each round. Weights are whole numbers, so nothing is ever rounded. About 30 ns per turn, growing with the
+// logarithm of the number of sources; seek() costs at most one period (the weights' sum divided by their common divisor).
+// One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <vector>
+
+namespace millrace {
+
+class FairSchedule {
+ public:
+  // Throws Error(invalid_argument) when all weights are 0, or their sum above 2^62.
+  FairSchedule(std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch);
+
+  size_t next();            // the source whose turn it is
+  void seek(int64_t turn);  // turn >= 0
+
+  int64_t turn() const { return turn_; }
+  const std::vector<int64_t>& counts() const { return counts_; }  // turns each source has had
+
+ private:
+  struct Item {  // a source's next turn
+    uint64_t time;  // when it may come; when it must have come
+    uint64_t tie;
+    size_t source;
+    bool operator>(const Item& other) const {
+      if (time != other.time) return time > other.time;
+      return tie != other.tie ? tie > other.tie : source > other.source;
+    }
+  };
+  using Queue = std::priority_queue<Item, std::vector<Item>, std::greater<Item>>;
+  struct Window {  // of a source's next turn: its end as whole + part / weight
+    uint64_t whole, part;
+  };
+
+  void start_period(int64_t period);
+  void advance_window(size_t source);
+
+  std::vector<uint64_t> weights_;
+  uint64_t sum_ = 0, salt_;
+  int64_t turn_ = 0;
+  std::vector<int64_t> counts_;
+  std::vector<Window> windows_;
+  Queue waiting_, ready_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,76 @@
+#include "samplers/segments.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "millrace/error.h"
+#include "samplers/keyed_permutation.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 62;
+
+std::vector<int64_t> starts_of(std::span<const int64_t> lengths) {
+  std::vector<int64_t> starts{0};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0 || lengths[i] > kMost - starts.back())
+      throw Error(ErrorKind::invalid_argument, "lengths are 0 or more, and at most 2^62 together, but length " + std::to_string(i) +
+                                                   " is " + std::to_string(lengths[i]));
+    starts.push_back(starts.back() + lengths[i]);
+  }
+  return starts;
+}
+
+// Calls use(i, run) for each position.
+template <class Use>
+void find_runs(const std::vector<int64_t>& ends, std::span<const int64_t> positions, const Use& use) {
+  const int64_t size = ends.empty() ? 0 : ends.back();
+  size_t run = 0;
+  int64_t first = 1, end = 0;  // of `run`; none yet
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const int64_t position = positions[i];
+    if (position < 0 || position >= size)
+      throw Error(ErrorKind::out_of_range, "an order of " + std::to_string(size) + " samples has no position " + std::to_string(position));
+    if (position < first || position >= end) {
+      run = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), position) - ends.begin());
+      first = run == 0 ? 0 : ends[run - 1];
+      end = ends[run];
+    }
+    use(i, run, first, end);
+  }
+}
+
+}  // namespace
+
+ShardOrder::ShardOrder(std::span<const int64_t> lengths, uint64_t seed, uint64_t epoch) {
+  const std::vector<int64_t> starts = starts_of(lengths);
+  const KeyedPermutation order(static_cast<int64_t>(lengths.size()), seed, epoch);
+  int64_t end = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const auto shard = static_cast<size_t>(order.at(static_cast<int64_t>(i)));
+    shifts_.push_back(starts[shard] - end);
+    ends_.push_back(end += lengths[shard]);
+  }
+}
+
+void ShardOrder::at(std::span<const int64_t> positions, std::span<int64_t> out) const {
+  find_runs(ends_, positions, [&](size_t i, size_t run, int64_t, int64_t) { out[i] = positions[i] + shifts_[run]; });
+}
+
+SegmentShuffle::SegmentShuffle(std::span<const int64_t> lengths, uint64_t seed, uint64_t epoch) : seed_(seed), epoch_(epoch) {
+  ends_ = starts_of(lengths);
+  ends_.erase(ends_.begin());
+}
+
+void SegmentShuffle::at(std::span<const int64_t> positions, std::span<int64_t> out) const {
+  KeyedPermutation order(0, seed_, epoch_);
+  size_t made = std::numeric_limits<size_t>::max();  // the run of `order`
+  find_runs(ends_, positions, [&](size_t i, size_t run, int64_t first, int64_t end) {
+    if (run != made) order = KeyedPermutation(end - first, seed_, epoch_, run + 1), made = run;
+    out[i] = first + order.at(positions[i] - first);
+  });
+}
+
+}  // namespace millrace
