@@ -39,6 +39,12 @@ struct Loader {
     native->submit(std::move(list));
   }
 
+  void skip(const py::object& indices) {
+    const auto list = make_indices(indices);
+    py::gil_scoped_release release;
+    native->skip(list);
+  }
+
   py::object next(double timeout) {
     Batch batch;
     const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
@@ -112,6 +118,7 @@ void bind_loader(py::module_& m) {
            py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false)
       .def("start_epoch", &Loader::start_epoch, py::arg("seed"), py::arg("epoch"))
       .def("submit", &Loader::submit, py::arg("indices"))
+      .def("skip", &Loader::skip, py::arg("indices"))
       .def("end_epoch", [](Loader& l) { l.native->end_epoch(); })
       .def("next", &Loader::next, py::arg("timeout") = 0.0)
       .def("close", &Loader::close)

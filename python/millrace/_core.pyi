@@ -82,6 +82,8 @@ class Loader:
     def start_epoch(self, seed: int, epoch: int) -> None: ...
     def submit(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None:
         """One more batch to make."""
+    def skip(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None:
+        """Before the epoch's first submit(): what came before, when it begins in its middle. Counts for the occurrences of later ones."""
     def end_epoch(self) -> None:
         """No more batches will be submitted."""
     def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, torch.Tensor]]:

@@ -21,7 +21,6 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from .lowering import Engine, Job
-from .lowering.samplers import lowered_index_sampler
 from .run_record import RunRecord
 from .state import FedSampler, Progress
 
@@ -52,7 +51,7 @@ class _NativeIter:
         progress.prepare()
         _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
         progress.begun(self)
-        self._index_sampler = lowered_index_sampler(self._index_sampler)
+        progress.as_arrays = True
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
         self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
@@ -64,6 +63,8 @@ class _NativeIter:
     def _open(self, threads: int) -> Engine:
         engine = self._job.open(threads, self._batch_size, self._on_error, self._drop_last)
         engine.start_epoch(self._base_seed, self._record.epoch)
+        if self._job.counts_occurrences and (before := self._progress.indices_before()) is not None:
+            engine.skip(self._job.rows(before))
         self._engine = engine
         self._record.live = engine.stats
         _live.add(self)
@@ -119,8 +120,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         if self._num_workers != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
-        made = self._sampler_iter if self._index_sampler is loader._index_sampler else None
-        self._sampler_iter = progress.feed(self._index_sampler, made)
+        self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         self._outstanding = False  # submitted but not handed out: next() was interrupted
 
@@ -173,7 +173,6 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         if self._prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
         self._index_sampler = FedSampler(self._index_sampler, progress.feed)
-        self._open(threads=self._num_workers)
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
@@ -181,7 +180,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._num_yielded = self._progress.yielded
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
         self._pending: deque[Optional[Exception]] = deque()
-        if not first_iter:
+        if first_iter:
+            self._open(threads=self._num_workers)
+        else:
             self._record.epoch += 1
             self._progress.epoch = self._record.epoch
             if self._engine is not None and os.getpid() == self._owner_pid:

@@ -73,6 +73,8 @@ class DataLoader {
   virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
   // One batch's indices (root dataset); negative ones count from the end. One outside [-n, n) is that row's Error(out_of_range).
   virtual void submit(std::vector<int64_t> indices) = 0;
+  // Indices that came before, when an epoch begins in its middle: they count for the occurrences of later ones.
+  virtual void skip(std::span<const int64_t> indices) = 0;
   // No further submit() in this epoch. Under `skip`, batches are handed out only after this (the tail must be known).
   virtual void end_epoch() = 0;
 

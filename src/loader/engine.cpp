@@ -65,6 +65,12 @@ void Engine::submit(std::vector<int64_t> indices) {
   ++next_id_;
 }
 
+void Engine::skip(std::span<const int64_t> indices) {
+  if (phase_ != Phase::open || next_id_ > 0)
+    throw Error(ErrorKind::invalid_argument, "skip() belongs between start_epoch() and the first submit()");
+  keys_.resolve(indices);
+}
+
 void Engine::end_epoch() {
   if (phase_ == Phase::open) phase_ = Phase::ended;
 }

@@ -34,6 +34,7 @@ class Engine {
 
   void start_epoch(uint64_t seed, uint64_t epoch);
   void submit(std::vector<int64_t> indices);
+  void skip(std::span<const int64_t> indices);
   void end_epoch();
   DataLoader::Status next(Batch& out, int timeout_ms);
   void close();

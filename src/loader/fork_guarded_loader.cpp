@@ -34,6 +34,7 @@ class ForkGuardedLoader final : public DataLoader {
 
   void start_epoch(uint64_t seed, uint64_t epoch) override { engine().start_epoch(seed, epoch); }
   void submit(std::vector<int64_t> indices) override { engine().submit(std::move(indices)); }
+  void skip(std::span<const int64_t> indices) override { engine().skip(indices); }
   void end_epoch() override { engine().end_epoch(); }
   Status next(Batch& out, int timeout_ms) override { return engine().next(out, timeout_ms); }
   void close() override {

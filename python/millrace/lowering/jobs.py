@@ -36,6 +36,8 @@ class Job(Protocol):
 
     leaves_out: bool
     """Whether samples can turn out to be unreadable; else on_error has nothing to say."""
+    counts_occurrences: bool
+    """Whether a sample depends on how often its index came before in the epoch."""
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
         """A new engine, which belongs to the caller. threads=0: it works inside next()."""
@@ -64,6 +66,7 @@ class ImageJob:
     pipeline: _core.ImagePipeline
     index_maps: tuple[Sequence[int], ...]
     leaves_out = True
+    counts_occurrences = True
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last)
@@ -96,6 +99,7 @@ class RowsJob:
     row_set: RowSet
     fetch: Callable[[Any], Any]
     leaves_out = False
+    counts_occurrences = False
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
         fields = [(column.tables, column.index_map, column.shape, column.dtype) for column in self.row_set.columns]

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..samplers import BatchSampler, native
 
 
-class PlainBatches:
-    """The index lists of a BatchSampler over a sampler that `millrace.samplers.native` knows, as int64 arrays of shape (rows,),
-    without n Python ints. (Of a SubsetRandomSampler as lists: its indices may be anything.)
-
-    The same order and the same draws at the same moments. `batches` is the resumable sampler they come from.
-    """
-
-    def __init__(self, batches: BatchSampler) -> None:
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.batches.arrays()
-
-
 def is_plain(index_sampler: Any) -> bool:
-    """Whether PlainBatches gives what `index_sampler` gives."""
+    """Whether its index lists are made natively, as arrays."""
     batches = native(index_sampler)
     return type(batches) is BatchSampler and native(batches.sampler) is not None
-
-
-def lowered_index_sampler(index_sampler: Iterable[Any]) -> Iterable[Any]:
-    """What to iterate instead of `index_sampler`; itself when Python must run it."""
-    return PlainBatches(native(index_sampler)) if is_plain(index_sampler) else index_sampler
 
 
 def sampler_name(index_sampler: Any) -> str:

@@ -8,10 +8,13 @@ come to the same place.
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple, Optional
 
+import numpy as np
 import torch
 from torch.utils.data import (
     BatchSampler,
@@ -23,6 +26,8 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
+from ..samplers import BatchSampler as OurBatchSampler
+from ..samplers import native
 from .generators import global_generator_at, packed, unpacked
 from .saved import FeedStart
 from .stateful import is_stateful, put_back, state_of
@@ -43,23 +48,27 @@ class _Drawn(NamedTuple):
 class IndexFeed:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
-    `made`: the iterator that torch made of it. `generators`: those of the loader and the sampler, by name. `start`: where to begin.
-    `keep_items`: lists may be handed out in another order than they were drawn in.
+    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the loader and the sampler, by name. `start`: where to begin.
+    `keep_items`: lists may be handed out in another order than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays
+    of shape (rows,), without a Python int for each index.
     """
 
     def __init__(
         self,
         index_sampler: Any,
-        made: Iterator[Any],
+        made: Optional[Iterator[Any]],
         generators: dict[str, torch.Generator],
         start: Optional[FeedStart] = None,
         keep_items: bool = False,
+        as_arrays: bool = False,
     ) -> None:
         self._index_sampler = index_sampler
         self._made = made
+        self._as_arrays = as_arrays
         self._generators = generators
         self._start = start or FeedStart()
         self._keep_items = keep_items
+        self._known = _known(index_sampler)
         self._lists: Optional[Iterator[Any]] = None
         self._snapshot: Optional[Callable[[], Any]] = None
         self._waiting = list(self._start.pending)
@@ -105,7 +114,8 @@ class IndexFeed:
             "_sampler_iter_state": iterator,
             "_sampler_iter_yielded": self._at.lists,
             "samples": self._at.samples,
-            "generators": self._generators_at_start(),
+            "generators": self._generators_to_save(),
+            "ranks": getattr(getattr(self._known, "sampler", self._known), "num_replicas", 1),
         }
         if self._keep_items and self._reached >= 0:
             passed_over = [drawn.item for number, drawn in self._ahead.items() if number < self._reached]
@@ -118,44 +128,64 @@ class IndexFeed:
         sampler = self._index_sampler
         inner = sampler.sampler if type(sampler) is BatchSampler else sampler
         state = self.state()
-        state["_index_sampler_state"], state["_sampler_iter_state"] = state_of(sampler), None
-        if inner is not sampler and is_stateful(inner):
+        state["_index_sampler_state"], state["_sampler_iter_state"] = None if self._known else state_of(sampler), None
+        if self._known is None and inner is not sampler and is_stateful(inner):
             state["_sampler_iter_state"] = {"samples_yielded": self._at.samples, "sampler_state": state_of(inner)}
-        state["generators"] = {name: packed(rng) for name, rng in self._generators_now(at_end=True).items()}
+        state["generators"] = {name: packed(rng) for name, rng in self._generators_now().items()}
         state.pop("pending", None)
         return state
 
     def _unmoved(self) -> tuple[Any, Any]:
         """The samplers' states before the first draw."""
         sampler, start = self._index_sampler, self._start
+        if self._known is not None and start.iterator_state is None:
+            return None, None
         if start.lists or start.samples or start.iterator_state is not None:
             return start.index_sampler_state, start.iterator_state
         if type(sampler) is BatchSampler and is_stateful(sampler.sampler):
             return None, {"samples_yielded": 0, "sampler_state": state_of(sampler.sampler)}
         return state_of(sampler), None
 
-    def _generators_now(self, at_end: bool = False) -> dict[str, torch.Tensor]:
-        states = {name: generator.get_state() for name, generator in self._generators.items()}
-        if at_end or self._draws_globally():
-            states["global"] = torch.get_rng_state()
-        return states
+    def _generators_now(self) -> dict[str, torch.Tensor]:
+        return {name: generator.get_state() for name, generator in self._generators.items()} | {"global": torch.get_rng_state()}
 
-    def _generators_at_start(self) -> dict[str, Optional[str]]:
+    def _generators_to_save(self) -> dict[str, Optional[str]]:
+        """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
         if self._lists is None and self._start.generators:
             return dict(self._start.generators)
         if self._packed is None or self._lists is None:
             self._packed = {name: packed(rng) for name, rng in (self._before or self._generators_now()).items()}
-        return dict(self._packed)
+        saved = dict(self._packed)
+        if not self._draws_globally() or (self._at.sampler is not None and self._at.lists):
+            saved.pop("global", None)
+        if self._known is not None and self._at.lists:
+            saved.pop("sampler", None)
+        return saved
 
     def _draws_globally(self) -> bool:
         sampler = self._index_sampler
         inner = getattr(sampler, "sampler", sampler)
-        return type(inner) not in _DRAWS_NOTHING and getattr(inner, "generator", None) is None and not is_stateful(inner)
+        if type(inner) in _DRAWS_NOTHING or getattr(inner, "generator", None) is not None:
+            return False
+        return self._known is not None or not is_stateful(inner)
+
+    def indices_before(self) -> Optional[np.ndarray]:
+        """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
+        inner = getattr(self._known, "sampler", self._known)
+        state = self._start.iterator_state
+        if inner is None or state is None or not getattr(inner, "seekable", False) or _never_repeats(inner):
+            return None
+        twin = copy.copy(native(inner))
+        twin.load_state_dict({**state.get("sampler", state), "position": 0})
+        with global_generator_at(torch.get_rng_state()):
+            return iter(twin).take(self._start.samples)
 
     # ---------------------------------------------------------------- the first draw
 
     def open(self) -> None:
         """Makes the lists, and draws those before the start: at the first draw, unless it is called before."""
+        if self._lists is not None:
+            return
         start = self._start
         for name, text in start.generators.items():
             if name in self._generators:
@@ -174,18 +204,38 @@ class IndexFeed:
 
     def _open(self) -> Iterator[Any]:
         sampler, start = self._index_sampler, self._start
-        if hasattr(sampler, "after"):  # lists as arrays, for the native engine
-            return sampler.after(start.samples)
+        if self._known is not None:
+            return self._open_known(sampler, start)
         if type(sampler) is BatchSampler:
             return self._open_batches(sampler, start)
         put_back(sampler, start.index_sampler_state)
-        iterator = self._made if start.index_sampler_state is None else iter(sampler)
+        iterator = self._made if self._made is not None and start.index_sampler_state is None else iter(sampler)
         put_back(iterator, start.iterator_state)
         if is_stateful(sampler) or is_stateful(iterator):
             self._remember(lambda: (state_of(sampler), state_of(iterator)))
         elif type(sampler) is not _InfiniteConstantSampler:
             _skip(iterator, start.lists)
         return iterator
+
+    def _open_known(self, sampler: Any, start: FeedStart) -> Iterator[Any]:
+        known, inner = self._known, getattr(self._known, "sampler", self._known)
+        if start.iterator_state is not None:
+            there = start.iterator_state.get("sampler", start.iterator_state).get("epoch")
+            here = getattr(inner, "epoch", there)
+            if here == there:
+                known.load_state_dict(start.iterator_state)
+            else:
+                warnings.warn(
+                    f"the loaded state is from the middle of epoch {there}, and set_epoch({here}) was called: epoch {here} begins at its "
+                    f"beginning. Start the training loop at epoch {there} to go on where it stopped",
+                    stacklevel=2,
+                )
+                self._last = self._at = _Drawn(0, 0, None, None)
+        lists = known.arrays() if self._as_arrays and type(known) is OurBatchSampler else iter(known)
+        self._snapshot = lambda: (None, lists.state_dict())
+        if self._last.lists:
+            self._last = self._at = self._last._replace(sampler=self._snapshot())
+        return lists
 
     def _open_batches(self, batches: BatchSampler, start: FeedStart) -> Iterator[Any]:
         sampler = batches.sampler
@@ -213,10 +263,22 @@ class IndexFeed:
         self._last = self._at = self._last._replace(sampler=snapshot())
 
 
-class FedSampler:
-    """In place of an iterator's index sampler: each iter() is a new epoch's feed."""
+def _known(index_sampler: Any) -> Any:
+    """The sampler of millrace.samplers that does the work of `index_sampler`; None when there is none."""
+    known = native(index_sampler)
+    return None if type(known) is OurBatchSampler and native(known.sampler) is None else known
 
-    def __init__(self, index_sampler: Any, feed: Callable[[Any, Iterator[Any]], IndexFeed]) -> None:
+
+def _never_repeats(sampler: Any) -> bool:
+    if isinstance(sampler, RandomSampler):
+        return not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
+    return isinstance(sampler, SequentialSampler)
+
+
+class FedSampler:
+    """In place of an iterator's index sampler: each iter() is a new epoch's feed, and iterates over the sampler at that moment."""
+
+    def __init__(self, index_sampler: Any, feed: Callable[[Any, None], IndexFeed]) -> None:
         self._index_sampler = index_sampler
         self._feed = feed
 
@@ -224,7 +286,9 @@ class FedSampler:
         return len(self._index_sampler)
 
     def __iter__(self) -> IndexFeed:
-        return self._feed(self._index_sampler, iter(self._index_sampler))
+        feed = self._feed(self._index_sampler, None)
+        feed.open()
+        return feed
 
 
 def _after_first(lists: Iterator[Any]) -> Iterator[Any]:

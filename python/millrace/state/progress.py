@@ -36,6 +36,7 @@ class Progress:
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
         self.epoch: int = 0
         self.left_out: Callable[[], int] = int  # samples that on_error="skip" has left out so far
+        self.as_arrays = False  # set by native iterators
         self.finished = False
         self._persistent: bool = loader.persistent_workers
         self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
@@ -122,7 +123,7 @@ class Progress:
         self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
 
     def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
-        """The index lists of the epoch that begins."""
+        """The index lists of the epoch that begins; IndexFeed says what `made` is."""
         start, self._start = self._start, None
         goes_on = start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
         if not goes_on:
@@ -132,7 +133,7 @@ class Progress:
         self._ahead = [0] * self.workers
         self._ending.clear()
         self.finished, self._behind = False, None
-        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items)
+        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays)
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
         if self._asks_workers and not self.streams:
@@ -227,6 +228,10 @@ class Progress:
             saved.yielded + saved.replay,
         )
         return saved.yielded + saved.replay
+
+    def indices_before(self) -> Any:
+        """What an epoch that begins in its middle has handed out already, where that matters to what comes; else None."""
+        return self._feed.indices_before() if self._resumed_at else None
 
     @property
     def left_out_before(self) -> int:
