@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import islice
 
 import numpy as np
@@ -131,7 +132,7 @@ def measured(
 ) -> Iterator[dict]:
     common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
               "machine": probes.machine(), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
-              "versions": {"torch": torch.__version__, "numpy": np.__version__}}
+              "versions": {name: version(name) for name in ("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow)}}
     for name, (_, epochs) in sides.items():
         print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
         check(name, data, epochs())
