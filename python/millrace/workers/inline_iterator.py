@@ -3,28 +3,60 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Optional
 
+from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
 from ..run_record import RunRecord
 from .counted import Counted
 from .fetchers import Sink, make_fetcher
+from .holes import Mending, Positions
 
 
 class InlineIter(Counted, _SingleProcessDataLoaderIter):
     """torch's iterator without workers. Type, laziness, random draws and messages are torch's."""
 
     def __init__(self, loader: Any, record: RunRecord) -> None:
+        self._sink: Optional[Sink] = None
         self._asked = 0  # samples in the index list that was taken last
         super().__init__(loader)
         self._begin_record(record, "_SingleProcessDataLoaderIter")
-        if loader.on_error == "replace":
-            sink = Sink()
-            sink.errors = record.counters["errors"]
+        self._skip = loader.on_error == "skip"
+        self._least = loader.batch_size if loader.drop_last else 1
+        if loader.on_error != "raise":
+            self._sink = Sink()
             self._dataset_fetcher = make_fetcher(
-                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, sink, "replace"
+                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, self._sink, loader.on_error
             )
+
+    def _next_data(self) -> Any:
+        if self._skip:
+            return self._next_whole_batch()
+        batch = super()._next_data()
+        if self._sink is not None:
+            self._record.add_errors(self._sink.errors)
+            self._sink.errors = []
+        return batch
+
+    def _next_whole_batch(self) -> Any:
+        if type(self._sampler_iter) is not Positions:
+            self._sampler_iter = Positions(self._sampler_iter)
+        while True:
+            number, rows = self._sampler_iter.given, self._next_index()
+            mending, errors = Mending(self._sampler_iter, number), []  # type: ignore[var-annotated]
+            try:
+                batch = self._dataset_fetcher.fetch(rows)
+                while mending.is_unfinished(batch, errors):
+                    batch = self._dataset_fetcher.fetch(mending.rows)
+            except Exception:  # of collate_fn
+                mending.give_up()
+                raise
+            finally:
+                self._record.add_errors(errors)
+            self._asked = mending.end()
+            if self._asked >= max(1, self._least):
+                return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _next_index(self) -> Any:
         index = super()._next_index()

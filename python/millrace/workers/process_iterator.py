@@ -36,15 +36,15 @@ from ..run_record import RunRecord
 from . import channel
 from .batches import Layout, unpack_value
 from .channel import MESSAGE, RingHandle
-from .counted import Counted
+from .holes import Mended
 from .process_worker import WorkerJob, run_worker
-from .worker_end import MOST_OUTSTANDING, WorkerEnd, start
+from .worker_end import MOST_OUTSTANDING, WantOfMemory, WorkerEnd, start
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
 _NO_PIDFD_TICK_S = 0.1
 
 
-class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
+class ProcessIter(Mended, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by worker processes."""
 
     def __init__(self, loader: Any, record: RunRecord) -> None:
@@ -72,6 +72,7 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
         self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
         record.counters["slots"] = working_set
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
+        self._want_of_memory = WantOfMemory()
         self._arrived: deque[tuple[Any, Any]] = deque()
         self._shutdown = False
         try:
@@ -180,13 +181,8 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
         self._check_owner()
         return super().__next__()
 
-    def _process_data(self, data: Any, worker_idx: int) -> Any:
-        samples, data = data
-        self._record.counters["samples"] += samples
-        return super()._process_data(data, worker_idx)
-
     def _get_data(self) -> Any:
-        """The next answer of any worker: (task number, (samples, batch)); (_ResumeIteration, None) at the start of an epoch."""
+        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
         if self._arrived:
             return self._arrived.popleft()
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
@@ -248,7 +244,8 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
                 cause = error
         for i in failed:
             self._mark_worker_as_unavailable(i)
-        raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly") from cause
+        why = self._want_of_memory.sentence([self._workers[i] for i in failed])
+        raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly{why}") from cause
 
     # ---------------------------------------------------------------- answers
 
@@ -284,36 +281,34 @@ class ProcessIter(Counted, _MultiProcessingDataLoaderIter):
         copy = ring.free_slots < self._spare_slots
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
+        errors: list[dict[str, Any]] = []
         try:
-            batch = self._batch(end, kind, slot, begin, length, samples, copy)
+            batch, errors = self._batch(end, kind, slot, begin, length, samples, copy)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if copy or kind == channel.INLINE:
             ring.give_back(slot)
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
-        self._arrived.append((task, (samples, batch)))
+        self._arrived.append((task, (task, samples, errors, batch)))
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
-    ) -> Any:
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """(batch, entries of the samples replaced in it)"""
         head = self._ring.get(slot, begin, length) if length else b""
-        errors: list[dict[str, Any]] = []
         if kind != channel.ROWS:
-            batch, errors = unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
-            self._record.counters["errors"] += errors
-            return batch
-        description = objects = None
+            return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
+        description, objects, errors = None, None, []
         if head:
             try:
                 description, objects, errors = pickle.loads(head)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
-        self._record.counters["errors"] += errors
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(self._ring, slot, samples, objects, copy)
+        return end.layout.batch(self._ring, slot, samples, objects, copy), errors
 
     def _pinned(self, batch: Any) -> Any:
         try:

@@ -24,8 +24,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _Mult
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
 from ..run_record import RunRecord
-from .counted import Counted
 from .fetchers import Sink, make_fetcher, wrapped_error
+from .holes import Mended
 from .thread_info import as_no_worker, enter_worker
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
@@ -93,7 +93,7 @@ class _Thread(threading.Thread):
                 sink.samples = 0
                 ended = isinstance(error, StopIteration) and self._kind == _DatasetKind.Iterable
                 data = _utils.worker._IterableDatasetStopIteration(self._worker_id) if ended else wrapped_error(where)
-            self._answers.put((number, data if ended else (sink.samples, sink.errors, data)))
+            self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data)))
             del task, data
         self.exitcode = 0
 
@@ -126,7 +126,7 @@ def _own_copy(dataset: Any) -> Any:
         ) from error
 
 
-class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
+class ThreadIter(Mended, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by threads of this process."""
 
     def __init__(self, loader: Any, record: RunRecord) -> None:
@@ -173,10 +173,7 @@ class ThreadIter(Counted, _MultiProcessingDataLoaderIter):
                     raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:
-        samples, errors, batch = data
-        self._record.counters["samples"] += samples
-        self._record.counters["errors"] += errors
-        batch = super()._process_data(batch, worker_idx)
+        batch = super()._process_data(data, worker_idx)
         return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:
