@@ -174,10 +174,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     def stats(self) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
 
-        engine: "threads", "processes" or "inline" (no workers); samples, batches: handed out; wait_seconds: the time that
-        `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full; left_out: samples that
-        on_error left out; errors: {index, path, offset, reason} of each, of the first 1,000; bytes read (native) or moved (processes). Of native iterators only, else zero:
-        seconds {read, decode, transform, collate} summed over threads.
+        engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that `next()` kept the
+        consumer waiting; slots of the ring, and overflow_slots: batches that found it full; left_out: samples that on_error left out;
+        errors: {index, path, offset, reason} of the first 1,000 of them; bytes read (native) or moved (processes). Of native
+        iterators only, else zero: seconds {read, decode, transform, collate} summed over threads.
         """
         record = self._millrace_run
         return (record or RunRecord(self._engine_name(make_plan(self)))).stats()

@@ -214,6 +214,27 @@ def test_collate_functions_see_whole_batches_and_may_fail(workers, method):
     assert seen == [[0, 9, 2], "failed", [6, 7, 8]]
 
 
+class Short(Odd):
+    def __getitem__(self, index):
+        if index == 2:
+            raise MemoryError
+        if index == 5:
+            raise OSError(24, "Too many open files")
+        return index
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+@pytest.mark.parametrize("workers, method", HOW[:3] + HOW[-1:])
+def test_want_of_memory_and_descriptors_is_no_fault_of_the_sample(workers, method, policy):
+    iterator = iter(millrace.DataLoader(Short(8, ()), 2, num_workers=workers, worker_method=method, on_error=policy))
+    assert next(iterator).tolist() == [0, 1]
+    with pytest.raises(MemoryError):
+        next(iterator)
+    with pytest.raises(OSError, match="Too many open files"):
+        next(iterator)
+    assert [batch.tolist() for batch in iterator] == [[6, 7]]
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(range(4))

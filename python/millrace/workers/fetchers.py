@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from .batches import samples_again
-from .holes import Holes, failure
+from .holes import Holes, failure, is_of_sample
 
 _SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
 
@@ -116,6 +116,8 @@ class MapFetcher(_Fetcher):
             try:
                 sample = self.dataset[index]
             except Exception as error:
+                if not is_of_sample(error):
+                    raise
                 failures[row] = failure(index, error)
             else:
                 if not failures:
@@ -127,7 +129,7 @@ class MapFetcher(_Fetcher):
         try:
             return self.dataset[index]
         except Exception as error:
-            if self.replace:
+            if self.replace and is_of_sample(error):
                 return self._next_readable(index, error)
             error.__millrace_index__ = index  # type: ignore[attr-defined]
             if isinstance(error, StopIteration):  # what iterates over samples may not take it for their end
@@ -143,6 +145,8 @@ class MapFetcher(_Fetcher):
             try:
                 return self.dataset[(first + step) % length]
             except Exception as next_error:
+                if not is_of_sample(next_error):
+                    raise
                 error = next_error
         raise error
 

@@ -11,6 +11,7 @@ Costs, in lists that fail only: each round of filling fetches the whole list aga
 
 from __future__ import annotations
 
+import errno
 import operator
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,11 @@ class Holes:
 
     def __init__(self, failures: dict[int, dict[str, Any]]) -> None:
         self.failures = failures
+
+
+def is_of_sample(error: Exception) -> bool:
+    """Whether on_error applies: another sample cannot help where memory or descriptors are short."""
+    return not isinstance(error, MemoryError) and getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def failure(index: Any, error: Exception) -> dict[str, Any]:

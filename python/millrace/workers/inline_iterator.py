@@ -33,11 +33,12 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
     def _next_data(self) -> Any:
         if self._skip:
             return self._next_whole_batch()
-        batch = super()._next_data()
-        if self._sink is not None:
-            self._record.add_errors(self._sink.errors)
-            self._sink.errors = []
-        return batch
+        try:
+            return super()._next_data()
+        finally:
+            if self._sink is not None:
+                self._record.add_errors(self._sink.errors)
+                self._sink.errors = []
 
     def _next_whole_batch(self) -> Any:
         if type(self._sampler_iter) is not Positions:
