@@ -8,13 +8,16 @@ alternating direction; slow sides stop after `limit` rows. Each repeat is one li
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import islice
 
 import numpy as np
@@ -28,16 +31,24 @@ from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
 
 @dataclass(frozen=True)
 class RowScenario:
-    """Shuffled batches [batch, columns] float32 of a tensor [rows, columns]; slow loaders are timed on `limit` rows only."""
+    """Shuffled batches [batch, columns] float32 of a tensor [rows, columns]; slow loaders are timed on `limit` rows only.
+
+    `arrow`: the loaders get the rows as a Hugging Face dataset in a mapped file, in the format "torch".
+    """
 
     name: str
     rows: int
     columns: int
     batch: int
     limit: int
+    arrow: bool = False
 
 
-SCENARIOS = {s.name: s for s in (RowScenario("tiny_rows", 1_000_000, 16, 256, 150_000), RowScenario("wide_rows", 1280, 150_528, 64, 1280))}
+SCENARIOS = {s.name: s for s in (
+    RowScenario("tiny_rows", 1_000_000, 16, 256, 150_000),
+    RowScenario("wide_rows", 1280, 150_528, 64, 1280),
+    RowScenario("arrow_rows", 1_000_000, 16, 256, 60_000, arrow=True),
+)}
 
 
 def make_data(scenario: RowScenario) -> torch.Tensor:
@@ -47,12 +58,28 @@ def make_data(scenario: RowScenario) -> torch.Tensor:
     return data
 
 
-def loaders(scenario: RowScenario, data: torch.Tensor) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+def arrow_dataset(data: torch.Tensor, folder: str):
+    """The rows as column "row" of a dataset that is mapped from files in `folder`."""
+    import datasets
+    import pyarrow
+
+    datasets.disable_progress_bars()
+    rows = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(data.numpy().ravel()), data.shape[1])
+    datasets.Dataset(pyarrow.table({"row": rows})).save_to_disk(folder)
+    return datasets.load_from_disk(folder).with_format("torch")
+
+
+def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches."""
     import millrace
 
+    dataset = arrow_dataset(data, folder) if scenario.arrow else TensorDataset(data)
+
     def loader_of(cls, workers: int, **extra):
-        return cls(TensorDataset(data), scenario.batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **extra)
+        return cls(dataset, scenario.batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **extra)
+
+    def batches_of(loader: Iterable) -> Iterable:
+        return ((batch["row"],) for batch in loader) if scenario.arrow else loader
 
     def numpy_alone() -> Iterator[list[np.ndarray]]:
         order, array = np.random.permutation(scenario.rows), data.numpy()
@@ -66,7 +93,7 @@ def loaders(scenario: RowScenario, data: torch.Tensor) -> dict[str, tuple[int, C
     for workers in 0, 2:
         for name, cls, extra in (("torch", torch.utils.data.DataLoader, {}), ("millrace", millrace.DataLoader, {"native": "require"})):
             loader = loader_of(cls, workers, **extra)
-            sides[f"{name}_{workers}"] = workers, lambda loader=loader: loader
+            sides[f"{name}_{workers}"] = workers, lambda loader=loader: batches_of(loader)
     return sides
 
 
@@ -95,11 +122,17 @@ def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
 
 def measure(scenario: RowScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
-    data = make_data(scenario)
-    sides = loaders(scenario, data)
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_data(scenario)
+        yield from measured(scenario, data, loaders(scenario, data, folder), rounds, cpus)
+
+
+def measured(
+    scenario: RowScenario, data: torch.Tensor, sides: dict[str, tuple[int, Callable[[], Iterable]]], rounds: int, cpus: list[int]
+) -> Iterator[dict]:
     common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
               "machine": probes.machine(), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
-              "versions": {"torch": torch.__version__, "numpy": np.__version__}}
+              "versions": {name: version(name) for name in ("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow)}}
     for name, (_, epochs) in sides.items():
         print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
         check(name, data, epochs())
@@ -143,7 +176,8 @@ def table(records: list[dict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    usual = [name for name, scenario in SCENARIOS.items() if not scenario.arrow or importlib.util.find_spec("datasets")]
+    parser.add_argument("--scenario", nargs="+", default=usual, choices=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="benchmarks/results/in_memory/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()

@@ -11,9 +11,7 @@ import argparse
 import datetime
 import json
 import os
-import random
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,8 @@ from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import millrace
+from benchmarks.compare import interval
+from benchmarks.harness import revision
 from benchmarks.probes import busy_cpu_seconds, machine, tree_cpu_seconds
 
 BATCH = 64
@@ -148,12 +148,6 @@ class Side:
         }  # fmt: skip
 
 
-def interval(ratios: list[float]) -> tuple[float, float, float]:
-    draw = random.Random(1)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return statistics.median(ratios), medians[50], medians[1949]
-
-
 def measure(scenario: str, workers: int, pairs: int) -> list[dict[str, Any]]:
     sides = [Side("torch", TorchLoader, scenario, workers), Side("millrace", millrace.DataLoader, scenario, workers)]
     shared = set(os.listdir("/dev/shm"))
@@ -183,13 +177,10 @@ def report(scenario: str, records: list[dict[str, Any]]) -> None:
     print(f"{scenario} ({len(column('torch', 'first_ms'))} pairs)")
     for key, better in (("batches_per_s", 1), ("cpu_ms_per_batch", -1), ("first_ms", -1), ("restart_ms", -1)):
         torchs, ours = column("torch", key), column("millrace", key)
-        median, low, high = interval([(b / a) ** better for a, b in zip(torchs, ours)])
+        ratios = [(b / a) ** better for a, b in zip(torchs, ours)]
+        low, high = interval(ratios)
         print(f"  {key:18} torch {statistics.median(torchs):10.2f}  millrace {statistics.median(ours):10.2f}  "
-              f"better by {median:6.2f} x ({low:.2f} - {high:.2f})", flush=True)  # fmt: skip
-
-
-def revision() -> str:
-    return subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False).stdout.strip()
+              f"better by {statistics.median(ratios):6.2f} x ({low:.2f} - {high:.2f})", flush=True)  # fmt: skip
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset"
+client_packages="lightning accelerate transformers timm torchdata webdataset datasets"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }

@@ -37,9 +37,13 @@ void raise(const Error& error) {
         PyErr_SetObject(type, message.ptr());
         return;
       }
+      // Python adds the file's name to the text by itself.
+      std::string text = error.what();
+      const std::string name = " '" + error.path() + "'";
+      if (const size_t at = text.find(name); !error.path().empty() && at != std::string::npos) text.erase(at, name.size());
       // With an errno, OSError picks the subclass (PermissionError, IsADirectoryError, ...) by itself.
       const py::object exception =
-          py::reinterpret_borrow<py::object>(PyExc_OSError)(error.code(), message, to_path(error.path()));
+          py::reinterpret_borrow<py::object>(PyExc_OSError)(error.code(), to_path(text), to_path(error.path()));
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
       return;
     }

@@ -197,6 +197,7 @@ class RowGather {
     result["slots"] = engine_ ? engine_->slots() : 0;
     result["overflow_slots"] = engine_ ? engine_->overflow_count() : 0;
     result["errors"] = py::list();
+    result["left_out"] = 0;
     return result;
   }
 

@@ -88,6 +88,7 @@ struct Loader {
     result["slots"] = s.slots;
     result["overflow_slots"] = s.overflow_slots;
     result["errors"] = errors;
+    result["left_out"] = s.left_out;
     return result;
   }
 };

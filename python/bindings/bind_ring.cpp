@@ -15,9 +15,6 @@
 namespace millrace::python {
 namespace {
 
-constexpr size_t kAlignment = 64;
-size_t aligned(size_t bytes) { return checked_add(bytes, kAlignment - 1, "batch") / kAlignment * kAlignment; }
-
 void check_range(const SharedRing& ring, int slot, size_t offset, size_t bytes) {
   if (slot < 0 || slot >= ring.slots() || offset > ring.stride() || bytes > ring.stride() - offset)
     throw Error(ErrorKind::out_of_range, "bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " are outside slot " +
@@ -55,9 +52,9 @@ py::object pack(SharedRing& ring, int slot, size_t reserved, const py::list& ten
   std::vector<std::unique_ptr<Buffer>> raw;
   for (const py::handle buffer : buffers) raw.push_back(std::make_unique<Buffer>(buffer));
   size_t end = 0;
-  for (TensorSpan& span : spans) span.field().offset = std::exchange(end, aligned(checked_add(end, span.size_bytes(), "batch")));
+  for (TensorSpan& span : spans) span.field().offset = std::exchange(end, aligned_field(checked_add(end, span.size_bytes(), "batch")));
   std::vector<size_t> starts;
-  for (const auto& buffer : raw) starts.push_back(std::exchange(end, aligned(checked_add(end, buffer->size_bytes(), "batch"))));
+  for (const auto& buffer : raw) starts.push_back(std::exchange(end, aligned_field(checked_add(end, buffer->size_bytes(), "batch"))));
   if (end > ring.stride()) return py::none();
   reserved = ring.reserve(slot, reserved, end);
 
@@ -68,8 +65,7 @@ py::object pack(SharedRing& ring, int slot, size_t reserved, const py::list& ten
   uint8_t* base = ring.data(slot);
   for (const TensorSpan& span : spans) {
     const TensorField& field = span.field();
-    if (worth_streaming(span.size_bytes(), end)) copy_to_memory(base + field.offset, span.data(), span.size_bytes());
-    else std::memcpy(base + field.offset, span.data(), span.size_bytes());
+    copy_row(base + field.offset, span.data(), span.size_bytes(), end);
     add_field(field.offset, field.type, py::tuple(py::cast(field.sizes)), py::tuple(py::cast(field.strides)));
   }
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -127,6 +123,10 @@ void bind_ring(py::module_& m) {
     const MemoryBudget budget = memory_budget();
     return py::make_tuple(budget.available_bytes, budget.limit);
   });
+  m.def("memory_kills", [](const std::string& proc) {
+    const MemoryKills kills = memory_kills(proc);
+    return py::make_tuple(kills.count, kills.limit);
+  }, py::arg("proc") = "/proc");
   m.def("is_plain_tensor", [](const py::handle& value) { return is_plain_tensor(value.ptr()); }, py::arg("value"));
   py::class_<SharedRing>(m, "SharedRing")
       .def(py::init<int, int>(), py::arg("slots"), py::arg("warm"))

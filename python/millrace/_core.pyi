@@ -132,6 +132,9 @@ def empty_cache() -> int:
 def memory_budget() -> tuple[int, str]:
     """(bytes, whose limit): what may still be taken before the machine or a memory cgroup is full."""
 
+def memory_kills(proc: str = "/proc") -> tuple[int, str]:
+    """(how often the system has ended a process of this one's memory cgroup for want of memory, the tightest limit in words)."""
+
 def is_plain_tensor(value: object) -> bool:
     """Whether it is torch.Tensor itself: dense, on the CPU, without gradients, of an ordinary element type."""
 

@@ -40,13 +40,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
 
     num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE).
     native: "auto" uses the engine when it can; "never" does not; "require" raises UnavailableError at `iter()` where it cannot.
-    on_error: what a native loader does with a sample that cannot be read.
+    on_error: what happens to a sample that cannot be read; of datasets that are Python code, one whose `__getitem__` raises.
         "raise": `next()` raises, and the next call goes on with the following batch, as torch's does.
         "skip": rows from the epoch's end fill the holes, so the epoch gets shorter than `len(loader)`; the sampler is drained
-        when the epoch starts, so it must end.
+        when the epoch starts, so it must end. Each number of workers gives the same batches, but with `in_order=False`. In Python a
+        batch with holes is fetched anew once they are filled, so its samples may be asked for several times.
         "replace": the next readable index of the dataset takes the place; every length stays.
-        What was left out is listed in `stats()["errors"]`. Datasets that are Python code know "raise" and, when they are
-        map-style and batched, "replace"; anything else is refused at `iter()`.
+        What was left out is listed in `stats()["errors"]`. Datasets that are Python code must be map-style and batched for these two,
+        which ask for samples one by one, not by `__getitems__`; anything else is refused at `iter()`.
     snapshot_every_n_steps: how often workers send the state of a Stateful dataset along with a batch; a state taken in between makes
         the batches since then again when it is loaded. 0: only the epoch's start. Other datasets need none of this.
     worker_method: where a dataset that is Python code runs, with workers. "process": in worker processes, as torch's, over one shared
@@ -157,12 +158,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             return
         if self.native == "require":
             raise UnavailableError(f'native="require", but this loader runs in Python:\n{plan}')
-        if self.on_error == "skip":
+        if self.on_error != "raise" and not (self._dataset_kind == _DatasetKind.Map and self._auto_collation):
             raise UnavailableError(
-                f'on_error="skip" needs the native engine, but this loader runs in Python; on_error="replace" works there:\n{plan}'
+                f'on_error="{self.on_error}" takes another index of a map-style dataset, in batches; this loader has none. Leave it out'
             )
-        if self.on_error == "replace" and not (self._dataset_kind == _DatasetKind.Map and self._auto_collation):
-            raise UnavailableError('on_error="replace" takes the next index of a map-style dataset, in batches; this loader has none')
 
     def _engine_name(self, plan: Plan) -> str:
         if self.num_workers == 0:
@@ -187,10 +186,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     def stats(self) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
 
-        engine: "threads", "processes" or "inline" (no workers); samples, batches: handed out; wait_seconds: the time that
-        `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full; errors: {index, path,
-        offset, reason} of each sample left out; bytes read (native) or moved (processes). Of native iterators only, else zero:
-        seconds {read, decode, transform, collate} summed over threads.
+        engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that `next()` kept the
+        consumer waiting; slots of the ring, and overflow_slots: batches that found it full; left_out: samples that on_error left out;
+        errors: {index, path, offset, reason} of the first 1,000 of them; bytes read (native) or moved (processes). Of native
+        iterators only, else zero: seconds {read, decode, transform, collate} summed over threads.
         """
         record = self._millrace_run
         return (record or RunRecord(self._engine_name(make_plan(self)))).stats()

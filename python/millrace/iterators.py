@@ -23,6 +23,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
+from .workers.holes import drop_last
 
 _live: weakref.WeakSet[_NativeIter] = weakref.WeakSet()
 
@@ -72,9 +73,7 @@ class _NativeIter:
 
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
-        lists = list(self._sampler_iter)
-        _drop_last(lists, self._progress.left_out_before)
-        for index in lists:
+        for index in drop_last(list(self._sampler_iter), self._progress.left_out_before):
             self._engine.submit(self._job.rows(index))
         self._engine.end_epoch()
 
@@ -100,15 +99,6 @@ class _NativeIter:
 
     def __del__(self) -> None:
         self._shutdown_workers()
-
-
-def _drop_last(lists: list[Any], rows: int) -> None:
-    """Takes the last `rows` indices out of index lists: what filled holes before the state was saved."""
-    while rows > 0 and lists:
-        last = lists.pop()
-        if len(last) > rows:
-            lists.append(last[: len(last) - rows])
-        rows -= len(last)
 
 
 class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 
+MOST_ERRORS = 1000  # that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
+
+
 def empty_counters() -> dict[str, Any]:
     """The keys of `DataLoader.stats()` but "engine", all zero."""
     return {
@@ -22,6 +25,7 @@ def empty_counters() -> dict[str, Any]:
         "slots": 0,
         "overflow_slots": 0,
         "errors": [],
+        "left_out": 0,
     }
 
 
@@ -38,13 +42,19 @@ class RunRecord:
         self.counters = empty_counters()
         self.live: Optional[Callable[[], dict[str, Any]]] = None
 
+    def add_errors(self, errors: list[dict[str, Any]]) -> None:
+        """Counts samples left out, and lists them as long as the list is short."""
+        listed = self.counters["errors"]
+        listed += errors[: max(0, MOST_ERRORS - len(listed))]
+        self.counters["left_out"] += len(errors)
+
     def stats(self) -> dict[str, Any]:
         counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
         return {"engine": self.engine, **counters}
 
     def left_out(self) -> int:
         """Samples that on_error left out."""
-        return len(self.stats()["errors"])
+        return self.stats()["left_out"]
 
     def freeze(self) -> None:
         """Keeps the engine's last word and lets go of the engine."""

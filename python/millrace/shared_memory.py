@@ -20,6 +20,13 @@ def is_spawning() -> bool:
     return context.get_spawning_popen() is not None
 
 
+def for_child(descriptor: int) -> Any:
+    """A descriptor on its way into a process that is being started; there, `detach()` of what arrives is a duplicate of it."""
+    if not is_spawning():
+        raise RuntimeError(f"descriptor {descriptor} can be handed only to a process that is being started; do not pickle what holds it")
+    return reduction.DupFd(descriptor)
+
+
 class SharedBytes:
     """An unnamed file in memory, sealed against changes and mapped for reading: `memory` is the mapping.
 
@@ -68,7 +75,7 @@ class SharedBytes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if is_spawning() and (descriptor := self._descriptor()) is not None:
-            return _of_descriptor, (reduction.DupFd(descriptor),)
+            return _of_descriptor, (for_child(descriptor),)
         return _of_bytes, (self.memory[:],)
 
 

@@ -45,6 +45,25 @@ constexpr const char* dtype_name(DType t) {
   return "?";
 }
 
+// numpy's letter for the kind of number; bfloat16, which numpy does not have, has none.
+constexpr char dtype_kind(DType t) {
+  switch (t) {
+    case DType::b8: return 'b';
+    case DType::u8: case DType::u16: case DType::u32: case DType::u64: return 'u';
+    case DType::i8: case DType::i16: case DType::i32: case DType::i64: return 'i';
+    case DType::f16: case DType::f32: case DType::f64: return 'f';
+    case DType::c64: case DType::c128: return 'c';
+    case DType::bf16: return 0;
+  }
+  return 0;
+}
+
+constexpr std::optional<DType> dtype_of(char kind, size_t bytes) {
+  for (const DType type : kDTypes)
+    if (kind == dtype_kind(type) && bytes == dtype_bytes(type)) return type;
+  return std::nullopt;
+}
+
 constexpr std::optional<DType> dtype_named(std::string_view name) {
   for (const DType type : kDTypes)
     if (name == dtype_name(type)) return type;

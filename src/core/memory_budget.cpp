@@ -28,10 +28,16 @@ size_t entry(const std::string& path, const std::string& key) {
   return 0;
 }
 
-size_t left_in(const std::string& folder, bool v2) {
+// SIZE_MAX where there is none, which v1 writes as a huge number.
+size_t limit_of(const std::string& folder, bool v2) {
   const size_t limit = number(first_line(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes")));
+  return limit >= size_t{1} << 60 ? SIZE_MAX : limit;
+}
+
+size_t left_in(const std::string& folder, bool v2) {
+  const size_t limit = limit_of(folder, v2);
   const size_t used = number(first_line(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes")));
-  if (limit == SIZE_MAX || used == SIZE_MAX || limit >= size_t{1} << 60) return SIZE_MAX;  // v1 writes "none" as a huge number
+  if (limit == SIZE_MAX || used == SIZE_MAX) return SIZE_MAX;
   const std::string stat = folder + "/memory.stat", prefix = v2 ? "" : "total_";
   const size_t cache = entry(stat, prefix + "inactive_file") + entry(stat, prefix + "active_file");
   return limit - std::min(limit, used - std::min(used, cache));
@@ -50,6 +56,22 @@ MemoryBudget memory_budget(const std::string& proc) {
   };
   for_each_cgroup("memory", visit, proc + "/self");
   return budget;
+}
+
+MemoryKills memory_kills(const std::string& proc) {
+  size_t tightest = entry(proc + "/meminfo", "MemTotal:") << 10;
+  MemoryKills kills{-1, "the machine has " + megabytes(tightest)};
+  const auto visit = [&](const std::string& folder, bool v2) {
+    const std::string events = folder + (v2 ? "/memory.events" : "/memory.oom_control");
+    if (kills.count < 0 && std::ifstream(events)) kills.count = static_cast<int64_t>(entry(events, "oom_kill"));
+    if (const size_t limit = limit_of(folder, v2); limit < tightest) {
+      tightest = limit;
+      kills.limit = "cgroup " + folder + " may hold " + megabytes(limit);
+    }
+  };
+  for_each_cgroup("memory", visit, proc + "/self");
+  if (kills.count < 0) kills.count = static_cast<int64_t>(entry(proc + "/vmstat", "oom_kill"));
+  return kills;
 }
 
 void refuse_if_memory_is_short(size_t bytes, const std::string& what_for) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace millrace {
@@ -16,6 +17,14 @@ struct MemoryBudget {
 };
 
 MemoryBudget memory_budget(const std::string& proc = "/proc");
+
+// How often the system has ended a process for want of memory: one of this process's own cgroup, or, where there is none, any.
+struct MemoryKills {
+  int64_t count = 0;
+  std::string limit;  // the tightest limit on what the cgroup may hold, for people
+};
+
+MemoryKills memory_kills(const std::string& proc = "/proc");
 
 // Throws Error(system, ENOMEM) when `bytes` more would not fit, and says what limits them.
 void refuse_if_memory_is_short(size_t bytes, const std::string& what_for);

@@ -20,7 +20,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/checked.h"
+
 namespace millrace {
+
+// Fields of a batch begin at whole cache lines, each in its slot behind the one before.
+inline constexpr size_t kFieldAlignment = 64;
+
+// Where the next field begins when one ends at `end` bytes.
+inline size_t aligned_field(size_t end) { return checked_add(end, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment; }
 
 class SharedRing {
  public:

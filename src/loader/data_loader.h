@@ -53,13 +53,17 @@ struct SampleError {
   std::string reason;
 };
 
+// More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by epoch.
+inline constexpr size_t kMostErrors = 1000;
+
 struct LoaderStats {
   int64_t samples = 0, batches = 0, bytes = 0;
   double read_seconds = 0, decode_seconds = 0, transform_seconds = 0, collate_seconds = 0;  // sums over the workers
   double wait_seconds = 0;  // the consumer waited for a batch, or worked on it (threads == 0)
   int slots = 0;
   int64_t overflow_slots = 0;
-  std::vector<SampleError> errors;  // samples left out, in the order of their rows; none under `raise`
+  int64_t left_out = 0;             // samples; none under `raise`
+  std::vector<SampleError> errors;  // the first kMostErrors of them, in the order of their rows
 };
 
 class DataLoader {

@@ -1,7 +1,6 @@
 #include "loader/engine.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -115,7 +114,11 @@ bool Engine::settle(int64_t deadline_ns) {
 void Engine::record_failures() {
   const std::lock_guard lock(stats_mutex_);
   for (RowFailure& failure : current_->failures) {
-    std::move(failure.left_out.begin(), failure.left_out.end(), std::back_inserter(counted_.errors));
+    for (SampleError& error : failure.left_out) {
+      if (counted_.errors.size() < kMostErrors) counted_.errors.push_back(error);
+      last_error_ = std::move(error);
+      ++counted_.left_out;
+    }
     failure.left_out.clear();
   }
 }
@@ -135,10 +138,8 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   const std::shared_ptr<BatchTask> task = std::move(current_);
   if (const auto error = task->first_error()) std::rethrow_exception(error);
   if (task->rows == 0 && task->id == 0) {
-    const std::lock_guard lock(stats_mutex_);
-    const SampleError& last = counted_.errors.back();
-    throw Error(ErrorKind::corrupt_data, "none of this epoch's samples can be read; the last one: " + last.reason, last.path,
-                last.offset);
+    throw Error(ErrorKind::corrupt_data, "none of this epoch's samples can be read; the last one: " + last_error_.reason,
+                last_error_.path, last_error_.offset);
   }
   const bool incomplete = task->rows < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
   if (task->rows == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;

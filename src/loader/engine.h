@@ -69,6 +69,7 @@ class Engine {
 
   mutable std::mutex stats_mutex_;  // guards counted_
   LoaderStats counted_;             // without the stages' times, which the workers count
+  SampleError last_error_;          // the sample left out last
 
   std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts
   ThreadGroup threads_;                              // the last member: joined before anything they use goes

@@ -13,6 +13,7 @@
 
 #include "base/checked.h"
 #include "core/stream_copy.h"
+#include "torch_bridge/scalar_type.h"
 #include "torch_bridge/tensor.h"
 
 namespace millrace {
@@ -21,7 +22,6 @@ namespace {
 namespace py = pybind11;
 
 constexpr int kMaxDepth = 32;
-constexpr size_t kFieldAlignment = 64;
 
 enum class Kind : uint8_t { tensor, array, numpy_scalar, python_float, python_int, python_bool, object, dict, tuple, list, named };
 
@@ -37,18 +37,11 @@ struct Node {
   bool in_sequence = false;    // object: torch's transposition makes a tuple of these, not a list
 };
 
-// torch's element type for numpy's type number, as torch.as_tensor finds it; Undefined for what it refuses.
+// The element type of what torch.as_tensor makes of such an array; Undefined for what it refuses.
 at::ScalarType element_of(const py::dtype& type) {
   if (const char order = type.byteorder(); order != '=' && order != '|') return at::ScalarType::Undefined;
-  const auto bytes = type.itemsize();
-  switch (type.kind()) {
-    case 'b': return at::kBool;
-    case 'i': return bytes == 1 ? at::kChar : bytes == 2 ? at::kShort : bytes == 4 ? at::kInt : at::kLong;
-    case 'u': return bytes == 1 ? at::kByte : bytes == 2 ? at::kUInt16 : bytes == 4 ? at::kUInt32 : at::kUInt64;
-    case 'f': return bytes == 2 ? at::kHalf : bytes == 4 ? at::kFloat : bytes == 8 ? at::kDouble : at::ScalarType::Undefined;
-    case 'c': return bytes == 8 ? at::kComplexFloat : bytes == 16 ? at::kComplexDouble : at::ScalarType::Undefined;
-    default: return at::ScalarType::Undefined;
-  }
+  const auto known = dtype_of(type.kind(), static_cast<size_t>(type.itemsize()));
+  return known ? scalar_type(*known) : at::ScalarType::Undefined;
 }
 
 const py::object& numpy_type(const char* name) {
@@ -95,10 +88,7 @@ struct RowWriter::Impl {
   bool write_tensor(const Node& node, PyObject* value);
   bool write_array(const Node& node, const py::array& array);
   uint8_t* row(const Node& node) const { return ring.data(slot) + node.offset + static_cast<size_t>(rows) * node.row_bytes; }
-  void copy_row(const Node& node, const void* from) const {
-    if (worth_streaming(node.row_bytes, used)) copy_to_memory(row(node), from, node.row_bytes);
-    else std::memcpy(row(node), from, node.row_bytes);
-  }
+  void put_row(const Node& node, const void* from) const { copy_row(row(node), from, node.row_bytes, used); }
   bool start(PyObject* sample);
   py::object describe(const Node& node) const;
 };
@@ -180,7 +170,7 @@ bool RowWriter::Impl::build(Node& node, PyObject* value, bool in_sequence, int d
 void RowWriter::Impl::place(Node& node, size_t& end) {
   node.offset = end;
   const size_t bytes = checked_mul(node.row_bytes, static_cast<size_t>(capacity), "batch");
-  end = checked_add(end, checked_add(bytes, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment, "batch");
+  end = aligned_field(checked_add(end, bytes, "batch"));
   for (Node& child : node.children) place(child, end);
 }
 
@@ -212,7 +202,7 @@ bool RowWriter::Impl::write_tensor(const Node& node, PyObject* value) {
   if (!is_plain_tensor(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
   if (tensor.scalar_type() != node.element || tensor.sizes() != at::IntArrayRef(node.sizes)) return false;
-  if (tensor.is_contiguous()) copy_row(node, tensor.const_data_ptr());
+  if (tensor.is_contiguous()) put_row(node, tensor.const_data_ptr());
   else at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
   return true;
 }
@@ -222,7 +212,7 @@ bool RowWriter::Impl::write_array(const Node& node, const py::array& array) {
   for (size_t d = 0; d < node.sizes.size(); ++d)
     if (array.shape(static_cast<py::ssize_t>(d)) != node.sizes[d] || array.strides(static_cast<py::ssize_t>(d)) < 0) return false;
   if (contiguous(array)) {
-    copy_row(node, array.data());
+    put_row(node, array.data());
     return true;
   }
   std::vector<int64_t> strides;  // torch counts elements, numpy bytes

@@ -3,54 +3,29 @@
 #include <pybind11/pybind11.h>  // before torch's header, so that both see this pybind11
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/EmptyTensor.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 
 #include "base/checked.h"
+#include "torch_bridge/scalar_type.h"
 
 namespace millrace {
 namespace {
-
-at::ScalarType scalar_type(DType type) {
-  switch (type) {
-    case DType::u8: return at::kByte;
-    case DType::i64: return at::kLong;
-    case DType::f16: return at::kHalf;
-    case DType::bf16: return at::kBFloat16;
-    case DType::f32: return at::kFloat;
-    case DType::f64: return at::kDouble;
-    case DType::b8: return at::kBool;
-    case DType::i8: return at::kChar;
-    case DType::i16: return at::kShort;
-    case DType::i32: return at::kInt;
-    case DType::u16: return at::kUInt16;
-    case DType::u32: return at::kUInt32;
-    case DType::u64: return at::kUInt64;
-    case DType::c64: return at::kComplexFloat;
-    case DType::c128: return at::kComplexDouble;
-  }
-  throw Error(ErrorKind::invalid_argument, "unknown element type");
-}
 
 // A view that leaves more of its memory unused than this is not worth its strides.
 constexpr int64_t kMostGaps = 16;
 
 // Element types that are nothing but numbers side by side.
 bool plain_element(at::ScalarType type) {
-  switch (type) {
-    case at::kByte: case at::kChar: case at::kShort: case at::kInt: case at::kLong: case at::kHalf: case at::kFloat:
-    case at::kDouble: case at::kComplexFloat: case at::kComplexDouble: case at::kBool: case at::kBFloat16: case at::kUInt16:
-    case at::kUInt32: case at::kUInt64:
-      return true;
-    default: return false;
-  }
+  return std::any_of(std::begin(kDTypes), std::end(kDTypes), [type](DType known) { return scalar_type(known) == type; });
 }
 
 size_t bytes_of(const std::vector<int64_t>& sizes, DType type) {

@@ -1,6 +1,7 @@
 """The benchmark of rows in memory: it refuses epochs that are not whole, and measures all sides."""
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -29,8 +30,11 @@ def test_an_epoch_must_be_whole_unchanged_and_shuffled() -> None:
             check("wrong", data, batches)
 
 
-def test_all_sides_are_measured() -> None:
-    records = list(measure(SMALL, rounds=1, cpus=sorted(os.sched_getaffinity(0))))
+@pytest.mark.parametrize("scenario", [SMALL, dataclasses.replace(SMALL, arrow=True)], ids=["tensors", "arrow"])
+def test_all_sides_are_measured(scenario) -> None:
+    if scenario.arrow:
+        pytest.importorskip("datasets")
+    records = list(measure(scenario, rounds=1, cpus=sorted(os.sched_getaffinity(0))))
     names = {"numpy_alone", "torch_indexed", "torch_0", "torch_2", "millrace_0", "millrace_2"}
     assert {r["loader"] for r in records} == names and len(records) in (6, 12)
     for record in records:

@@ -23,6 +23,23 @@ import millrace
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
+class WantsMemory(Dataset):
+    """Sample 3 is the system's doing: it counts the kill, then kills."""
+
+    def __init__(self, events):
+        self.events = events
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        if index == 3:
+            with open(self.events, "w") as file:
+                file.write("oom 3\noom_kill 2\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+
 class Rows(Dataset):
     """Large enough rows that a half-written one would show: each holds its index everywhere."""
 
@@ -343,3 +360,25 @@ def test_mutating_one_buffer_gives_true_values():
 
     (batch,) = millrace.DataLoader(Reused(), batch_size=6, num_workers=1)
     assert batch[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_worker_killed_for_want_of_memory_says_so(counted, tmp_path, monkeypatch):
+    """The machine is made of files: one memory cgroup, which may hold 512 MiB and has killed once before."""
+    files = {
+        "proc/self/cgroup": "0::/job\n",
+        "proc/self/mountinfo": f"31 23 0:27 / {tmp_path}/sys rw - cgroup2 cgroup2 rw\n",
+        "proc/meminfo": "MemTotal: 8388608 kB\n",
+        "sys/job/memory.max": "536870912\n",
+        "sys/job/memory.events": "oom 1\noom_kill 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    kills = millrace._core.memory_kills
+    monkeypatch.setattr(millrace._core, "memory_kills", lambda: kills(str(tmp_path / "proc")))
+    events = tmp_path / ("sys/job/memory.events" if counted else "elsewhere")
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly") as caught:
+        list(millrace.DataLoader(WantsMemory(str(events)), num_workers=1))
+    said = f"killed it for want of memory: cgroup {tmp_path}/sys/job may hold 512 MiB. Use fewer workers" in str(caught.value)
+    assert said == counted

@@ -2,7 +2,8 @@
 
 `make_plan(loader)` looks at dataset, transform, sampler, collate_fn and worker_init_fn, each with the recogniser of one module of
 this package. Recognisers go by exact type or qualified name, so no optional library is imported, and a subclass that might
-behave differently is never mistaken for its base. Nothing here draws random numbers or touches a sample.
+behave differently is never mistaken for its base. Nothing here draws random numbers or touches a sample, but the first of
+an Arrow dataset, whose format only its own library knows.
 """
 
 from .jobs import Engine, Job

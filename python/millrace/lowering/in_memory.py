@@ -1,4 +1,4 @@
-"""Datasets whose samples are rows of tensors and arrays: torch's TensorDataset, StackDataset, ConcatDataset and Subset of such.
+"""Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset, of tensors, arrays, Arrow.
 
 A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what default_collate
 makes of a batch. Only what default_collate gives back exactly is recognised, types by identity; the rest is refused. Nothing is
@@ -7,84 +7,37 @@ copied but indices that are Python lists: the engine reads tensors and arrays wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from .. import _core
+from .arrow import is_arrow, recognise_arrow
 from .refusal import NotLowered
-
-Table = Union[torch.Tensor, np.ndarray]
+from .rows import Column, RowSet
 
 _NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 _ARRAY_TYPES = {np.dtype(name): name for name in _NAMES}
 _TENSOR_TYPES = {getattr(torch, name): name for name in (*_NAMES, "bfloat16", "uint16", "uint32", "uint64")}
 
 
-@dataclass(frozen=True)
-class Column:
-    """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same)."""
-
-    tables: tuple[Table, ...]
-    sample_type: type  # of the field in one sample
-    dtype: str
-    shape: tuple[int, ...]  # of one row
-    index_map: Optional[np.ndarray] = None
-
-    @property
-    def row_bytes(self) -> int:
-        return math.prod(self.shape) * getattr(torch, self.dtype).itemsize
-
-    @property
-    def look(self) -> tuple[Any, ...]:
-        """What must be equal for rows to be of one batch."""
-        return self.sample_type, self.dtype, self.shape
-
-
-@dataclass(frozen=True)
-class RowSet:
-    """`length` samples. `layout`: the number of a column, or (list or dict, its parts): what a batch of samples collates to."""
-
-    name: str
-    length: int
-    columns: tuple[Column, ...]
-    layout: Any
-
-    @property
-    def row_bytes(self) -> int:
-        return sum(column.row_bytes for column in self.columns)
-
-    @property
-    def sample_types(self) -> set[type]:
-        """All types that default_collate meets in samples."""
-        types = {column.sample_type for column in self.columns} | _containers(self.layout)
-        return types | {torch.Tensor} if np.ndarray in types else types
-
-    def collated(self) -> Callable[[Sequence[torch.Tensor]], Any]:
-        """The function that puts the columns' batches together as default_collate does."""
-        flat = (list, tuple(range(len(self.columns))))
-        return list if self.layout == flat else _assembler(self.layout)
-
-
 def is_in_memory(dataset: Any) -> bool:
     """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
-    return type(dataset) in _RECOGNISERS
+    return type(dataset) in _RECOGNISERS or is_arrow(dataset)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
-    recognise = _RECOGNISERS.get(type(dataset))
+    recognise = recognise_arrow if is_arrow(dataset) else _RECOGNISERS.get(type(dataset))
     if recognise is None:
         raise NotLowered(
             f"{type(dataset).__name__} is Python code; samples in memory are read from tensors, numeric numpy arrays, torch's "
-            "TensorDataset, StackDataset, ConcatDataset and Subset"
+            "TensorDataset, StackDataset, ConcatDataset and Subset, and Hugging Face's Dataset"
         )
     if "__getitems__" in getattr(dataset, "__dict__", ()):
         raise NotLowered(f"this {type(dataset).__name__} was given a __getitems__ of its own; remove it")
@@ -92,25 +45,6 @@ def recognise_rows(dataset: Any) -> RowSet:
         if getattr(type(dataset), name, None) is not method:
             raise NotLowered(f"{type(dataset).__name__}.{name} was replaced; restore it")
     return recognise(dataset)
-
-
-def _containers(layout: Any) -> set[type]:
-    if isinstance(layout, int):
-        return set()
-    kind, parts = layout
-    inner = parts if kind is list else (part for _, part in parts)
-    return {tuple if kind is list else dict}.union(*map(_containers, inner))
-
-
-def _assembler(layout: Any) -> Callable[[Sequence[torch.Tensor]], Any]:
-    if isinstance(layout, int):
-        return lambda columns: columns[layout]
-    kind, parts = layout
-    if kind is dict:
-        named = [(name, _assembler(part)) for name, part in parts]
-        return lambda columns: {name: assemble(columns) for name, assemble in named}
-    assemblers = [_assembler(part) for part in parts]
-    return lambda columns: [assemble(columns) for assemble in assemblers]
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------------------
@@ -189,7 +123,9 @@ def _stacked(name: str, parts: Sequence[RowSet], kind: type, keys: tuple[Any, ..
         layouts.append(_shifted(part.layout, len(columns)))
         columns += part.columns
     layout = (dict, tuple(zip(keys, layouts))) if kind is dict else (list, tuple(layouts))
-    return RowSet(name, parts[0].length, tuple(columns), layout)
+    return RowSet(
+        name, parts[0].length, tuple(columns), layout, all(p.counts_back for p in parts), all(p.alone for p in parts)
+    )
 
 
 def _shifted(layout: Any, by: int) -> Any:
@@ -205,6 +141,11 @@ def _concat_dataset(dataset: ConcatDataset) -> RowSet:
     parts = [recognise_rows(part) for part in dataset.datasets]
     if not parts or dataset.cumulative_sizes != np.cumsum([part.length for part in parts]).tolist():
         raise NotLowered("ConcatDataset's parts have changed their length; make a new ConcatDataset")
+    if not all(part.alone for part in parts):
+        raise NotLowered(
+            "ConcatDataset asks for samples one by one, which a numpy-formatted Arrow dataset gives in other dtypes than a batch of "
+            "them; use datasets.concatenate_datasets, or with_format('torch')"
+        )
     first = parts[0]
     for part in parts[1:]:
         if part.layout != first.layout or [c.look for c in part.columns] != [c.look for c in first.columns]:
@@ -235,12 +176,14 @@ def _subset(subset: Subset) -> RowSet:
         lowest, highest = int(indices.min()), int(indices.max())
         if lowest < -rows.length or highest >= rows.length:
             raise NotLowered(f"Subset.indices reach from {lowest} to {highest} in a dataset of {rows.length}; leave them out")
+        if lowest < 0 and not rows.counts_back:
+            raise NotLowered(f"Subset.indices reach down to {lowest}, which {rows.name} refuses; count from its beginning")
         if lowest < 0:
             indices = np.where(indices < 0, indices + rows.length, indices)
     composed = {id(c.index_map): c.index_map for c in rows.columns if c.index_map is not None}  # columns share their maps
     maps = {key: index_map[indices] for key, index_map in composed.items()}
     columns = tuple(Column(column.tables, *column.look, maps.get(id(column.index_map), indices)) for column in rows.columns)
-    return RowSet(f"Subset of {rows.name}", len(indices), columns, rows.layout)
+    return RowSet(f"Subset of {rows.name}", len(indices), columns, rows.layout, alone=rows.alone)
 
 
 def _as_array(indices: Any) -> np.ndarray:

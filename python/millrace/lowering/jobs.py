@@ -14,7 +14,7 @@ import torch
 
 from .. import _core
 from ..datasets import decode_with_pillow
-from .in_memory import RowSet
+from .rows import RowSet
 from .sources import Files
 
 _LARGE_BATCH_BYTES = 64 * 2**20
@@ -104,9 +104,8 @@ class RowsJob:
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
         fields = [(column.tables, column.index_map, column.shape, column.dtype) for column in self.row_set.columns]
         slots = ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
-        return RowsEngine(
-            _core.RowGather(fields, self.row_set.length, threads, slots), self.row_set.collated(), self.fetch
-        )
+        gather = _core.RowGather(fields, self.row_set.length, threads, slots)
+        return RowsEngine(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)
 
     def rows(self, batch: Any) -> Any:
         if type(batch) is torch.Tensor and batch.dtype is torch.int64 and batch.dim() == 1 and batch.device.type == "cpu":
@@ -120,15 +119,23 @@ class RowsJob:
 _GATHERED = object()
 
 
+def _any_below_zero(indices: Any) -> bool:
+    numbers = np.asarray(indices)
+    return numbers.size > 0 and numbers.dtype.kind in "if" and bool(numbers.min() < 0)
+
+
 class RowsEngine:
     """`_core.RowGather`, with torch's fetcher for index lists that it does not take.
 
-    Those hold an index that no row has, something else than ints, or nothing; or a tensor was resized meanwhile. torch then gives
-    the batch, or says what is wrong in its own words, when the batch's turn comes.
+    Those hold an index that the dataset does not have, something else than ints, or nothing; or a tensor was resized meanwhile. torch
+    then gives the batch, or says what is wrong in its own words, when the batch's turn comes.
     """
 
-    def __init__(self, gather: _core.RowGather, collated: Callable[[Any], Any], fetch: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, gather: _core.RowGather, collated: Callable[[Any], Any], fetch: Callable[[Any], Any], counts_back: bool
+    ) -> None:
         self._gather = gather
+        self._counts_back = counts_back
         self._collated = collated
         self._fetch = fetch
         self._turns: deque[Any] = deque()  # in order: _GATHERED, or the index list that torch has to fetch
@@ -139,7 +146,8 @@ class RowsEngine:
         self._turns.clear()
 
     def submit(self, indices: Any) -> None:
-        self._turns.append(_GATHERED if self._gather.submit(indices) else indices)
+        taken = (self._counts_back or not _any_below_zero(indices)) and self._gather.submit(indices)
+        self._turns.append(_GATHERED if taken else indices)
 
     def end_epoch(self) -> None:
         """Nothing: batches depend on no other batch."""

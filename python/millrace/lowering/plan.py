@@ -10,9 +10,10 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from .collate import IMAGE_AND_LABEL, recognise_collate
-from .in_memory import RowSet, is_in_memory, recognise_rows
+from .in_memory import is_in_memory, recognise_rows
 from .jobs import ImageJob, Job, RowsJob
 from .refusal import NotLowered
+from .rows import RowSet
 from .samplers import is_plain, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source

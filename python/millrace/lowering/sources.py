@@ -74,7 +74,8 @@ def _torchvision_base(root: Any) -> type:
         return base
     raise NotLowered(
         f"{type(root).__name__} is Python code; the engine reads millrace.datasets.ImageFolder, torchvision's ImageFolder and "
-        "DatasetFolder, tensors and numpy arrays, torch's TensorDataset, StackDataset, ConcatDataset, and Subset of these"
+        "DatasetFolder, tensors and numpy arrays, torch's TensorDataset, StackDataset, ConcatDataset, Hugging Face's Dataset, and "
+        "Subset of these"
     )
 
 

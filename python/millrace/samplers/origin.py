@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
+
+from ..generator_state import packed, unpacked
 
 
 class Origin:
@@ -20,6 +21,7 @@ class Origin:
         self._own = generator
         self._seed: Optional[int] = None
         self._before: Optional[torch.Tensor] = None  # the generator's state
+        self._text: Optional[str] = None  # the same, for state()
         if state is None:
             return
         if ("own_generator" in state) and state["own_generator"] != (generator is not None):
@@ -27,13 +29,14 @@ class Origin:
             raise ValueError(f"the state was drawn with {other} of the sampler's own, and this sampler has {has}")
         self._seed = state.get("seed")
         if state.get("generator") is not None:
-            self._before = torch.frombuffer(bytearray(b64decode(state["generator"])), dtype=torch.uint8)
+            self._before = unpacked(state["generator"])
 
     def state(self) -> dict[str, Any]:
         """Part of the sampler's state: what was drawn from, None where nothing was drawn yet."""
         own = {"own_generator": self._own is not None}
         if self._before is not None:
-            return {**own, "generator": b64encode(self._before.numpy()).decode()}
+            self._text = self._text or packed(self._before)
+            return {**own, "generator": self._text}
         return own if self._seed is None else {**own, "seed": self._seed}
 
     def own_generator(self) -> torch.Generator:

@@ -1,29 +1,12 @@
-"""States of torch's random generators as short text, and draws that leave the global one as it was."""
+"""Draws from torch's global generator that leave it as it was."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import zlib
 from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
-
-
-def packed(state: Optional[torch.Tensor]) -> Optional[str]:
-    """A generator's state (uint8) as text of about 3.4 kB: half of its 5 kB are zero bytes."""
-    return None if state is None else base64.b64encode(zlib.compress(state.numpy().tobytes(), 1)).decode("ascii")
-
-
-def unpacked(text: Optional[str]) -> Optional[torch.Tensor]:
-    """The reverse; ValueError for what packed() did not make."""
-    if text is None:
-        return None
-    try:
-        return torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(text, validate=True))), dtype=torch.uint8)
-    except Exception as error:
-        raise ValueError(f"the state of a random generator cannot be read ({error}); the saved state is damaged") from error
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -26,9 +26,10 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
+from ..generator_state import packed, unpacked
 from ..samplers import BatchSampler as OurBatchSampler
 from ..samplers import native
-from .generators import global_generator_at, packed, unpacked
+from .generators import global_generator_at
 from .saved import FeedStart
 from .stateful import is_stateful, put_back, state_of
 
@@ -72,6 +73,7 @@ class IndexFeed:
         self._lists: Optional[Iterator[Any]] = None
         self._snapshot: Optional[Callable[[], Any]] = None
         self._waiting = list(self._start.pending)
+        self._first: Optional[_Drawn] = None  # drawn by open()
         self._before: dict[str, torch.Tensor] = {}  # generators' states at the first draw
         self._packed: Optional[dict[str, Optional[str]]] = None
         self._ahead: dict[int, _Drawn] = {}
@@ -84,18 +86,27 @@ class IndexFeed:
         return self
 
     def __next__(self) -> Any:
-        if self._waiting:
-            item, last = self._waiting.pop(0), self._last
-        else:
-            if self._lists is None:
-                self.open()
-            item = next(self._lists)
-            last = self._last = _Drawn(self._last.lists + 1, self._last.samples + _size(item), None, None)
-            if self._snapshot is not None:
-                last = self._last = last._replace(sampler=self._snapshot())
-        self._ahead[self._drawn] = last._replace(item=item) if self._keep_items else last
+        if self._lists is None:
+            self.open()
+        drawn = self._first or self._draw()
+        if drawn is None:
+            raise StopIteration
+        self._first = None
+        self._ahead[self._drawn] = drawn if self._keep_items else drawn._replace(item=None)
         self._drawn += 1
-        return item
+        return drawn.item
+
+    def _draw(self) -> Optional[_Drawn]:
+        """The next list; None behind the last."""
+        if self._waiting:
+            return self._last._replace(item=self._waiting.pop(0))
+        for item in self._lists:
+            samples = self._last.samples + _size(item)
+            self._last = _Drawn(self._last.lists + 1, samples, None, None)
+            if self._snapshot is not None:
+                self._last = self._last._replace(sampler=self._snapshot())
+            return self._last._replace(item=item)
+        return None
 
     def handed_out(self, number: int) -> None:
         """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`."""
@@ -158,8 +169,11 @@ class IndexFeed:
         saved = dict(self._packed)
         if not self._draws_globally() or (self._at.sampler is not None and self._at.lists):
             saved.pop("global", None)
-        if self._known is not None and self._at.lists:
-            saved.pop("sampler", None)
+        if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
+            own = getattr(getattr(self._known, "sampler", self._known), "generator", None)
+            for name, generator in self._generators.items():
+                if generator is own:
+                    saved.pop(name, None)
         return saved
 
     def _draws_globally(self) -> bool:
@@ -194,10 +208,13 @@ class IndexFeed:
         self._before = self._generators_now()
         if then is None:
             self._lists = self._open()
+            if start.lists:
+                self._first = self._draw()
             return
         self._before["global"] = then
         with global_generator_at(then):
-            self._lists = _after_first(self._open())
+            self._lists = self._open()
+            self._first = self._draw()  # samplers draw when it is asked for
         sampler = self._index_sampler
         if type(getattr(sampler, "sampler", sampler)) in _DRAWS_ANEW:
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
@@ -289,11 +306,6 @@ class FedSampler:
         feed = self._feed(self._index_sampler, None)
         feed.open()
         return feed
-
-
-def _after_first(lists: Iterator[Any]) -> Iterator[Any]:
-    """The same, with the first one taken already: samplers draw when it is asked for."""
-    return chain([*islice(lists, 1)], lists)
 
 
 def _in_batches(indices: Iterator[Any], size: int, drop_last: bool) -> Iterator[list[Any]]:

@@ -16,7 +16,8 @@ import torch
 from torch._utils import ExceptionWrapper
 from torch.utils.data.dataloader import _DatasetKind
 
-from .generators import draw_base_seed, global_generator_at, packed, unpacked
+from ..generator_state import packed, unpacked
+from .generators import draw_base_seed, global_generator_at
 from .index_feed import IndexFeed
 from .saved import VERSION, FeedStart, SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful, state_of
@@ -35,7 +36,7 @@ class Progress:
         self.workers: int = loader.num_workers
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
         self.epoch: int = 0
-        self.left_out: Callable[[], int] = int  # samples that on_error="skip" has left out so far
+        self.left_out: Callable[[], int] = int  # samples that on_error="skip" has left out since the iterator was made
         self.as_arrays = False  # set by native iterators
         self.finished = False
         self._persistent: bool = loader.persistent_workers
@@ -49,6 +50,7 @@ class Progress:
         self._shared_seed: Optional[int] = None
         self._start: Optional[FeedStart] = None  # of the first epoch
         self._feed: Optional[IndexFeed] = None
+        self._left_out_before_epoch = 0
         self._length: Optional[int] = None  # of the epoch, in index lists
         self._yielded = self._resumed_at = 0  # batches handed out in this epoch
         self._behind: Optional[dict[str, Any]] = None  # the feed's state behind the epoch
@@ -133,6 +135,7 @@ class Progress:
         self._ahead = [0] * self.workers
         self._ending.clear()
         self.finished, self._behind = False, None
+        self._left_out_before_epoch = self.left_out()
         self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays)
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
@@ -315,7 +318,7 @@ class Progress:
         }
         if self._ended and not self.finished:
             own["ended_workers"] = sorted(self._ended)
-        if left_out := self.left_out() + self.left_out_before:
+        if left_out := self.left_out() - self._left_out_before_epoch + self.left_out_before:
             own["left_out"] = left_out
         return own
 

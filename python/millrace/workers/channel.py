@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import struct
-from multiprocessing import context, reduction
 from typing import Any
 
 from .. import _core
+from ..shared_memory import for_child
 
 #: kind, slot, task number, then four numbers that depend on the kind, and two to spare
 MESSAGE = struct.Struct("<IIQQQQQQQ")
@@ -45,7 +45,7 @@ class Descriptor:
             self.fd = -1
 
     def __reduce__(self) -> Any:
-        return _received, (_for_child(self.fd),)
+        return _received, (for_child(self.fd),)
 
 
 def _received(duplicate: Any) -> Descriptor:
@@ -59,17 +59,11 @@ class RingHandle:
         self.ring = ring
 
     def __reduce__(self) -> Any:
-        return _attached, (_for_child(self.ring.fd), self.ring.slots, self.ring.stride)
+        return _attached, (for_child(self.ring.fd), self.ring.slots, self.ring.stride)
 
 
 def _attached(duplicate: Any, slots: int, stride: int) -> RingHandle:
     return RingHandle(_core.SharedRing.attach(duplicate.detach(), slots, stride))
-
-
-def _for_child(fd: int) -> Any:
-    if context.get_spawning_popen() is None:
-        raise RuntimeError("a worker's pipes and ring can be handed only to a process that is being started")
-    return reduction.DupFd(fd)
 
 
 #: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a pipe whose

@@ -25,6 +25,7 @@ class Counted:
         self._progress = progress
         progress.begun(self)
         record.seed, record.epoch = self._base_seed, progress.epoch  # type: ignore[attr-defined]
+        progress.left_out = record.left_out
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
 

@@ -1,6 +1,6 @@
 """Fetching one batch in a worker: torch's fetchers, but samples are written into the batch as they come.
 
-A fetcher returns either `Rows` (the writer holds the collated batch) or whatever collate_fn returned. Without batching, with a
+A fetcher returns either `Rows` (the writer holds the collated batch), whatever collate_fn returned, or `Holes`. Without batching, with a
 collate_fn of the user's, or with samples that are not plain, it does what torch's fetcher does.
 """
 
@@ -18,6 +18,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from .. import _core
 from ..state import dataset_parts, put_back
 from .batches import samples_again
+from .holes import Holes, failure, is_of_sample
 
 _SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
 
@@ -57,6 +58,7 @@ class _Fetcher:
         self.drop_last = drop_last
         self.sink = sink
         self.replace = on_error == "replace"
+        self.skip = on_error == "skip"
 
     def collate(self, samples: Iterator[Any], capacity: int, least: int = 0) -> Any:
         """collate_fn of all samples; `capacity` is the most there can be. With fewer than `least`: StopIteration."""
@@ -92,7 +94,7 @@ class MapFetcher(_Fetcher):
         if not self.auto_collation:
             return self.collate_fn(self._sample(index))
         getitems = getattr(self.dataset, "__getitems__", None)
-        if getitems and not self.replace:
+        if getitems and not self.replace and not self.skip:
             samples = getitems(index)
             if type(samples) is not list:
                 self.sink.samples = operator.length_hint(samples, 1)
@@ -100,13 +102,35 @@ class MapFetcher(_Fetcher):
             return self.collate(iter(samples), len(samples))
         if not isinstance(index, (list, tuple)):
             index = list(index)
-        return self.collate(map(self._sample, index), len(index))
+        if not self.skip:
+            return self.collate(map(self._sample, index), len(index))
+        try:
+            return self.collate(self._readable(index), len(index))
+        except _Incomplete as incomplete:
+            self.sink.samples = 0
+            return Holes(incomplete.failures)
+
+    def _readable(self, indices: Any) -> Iterator[Any]:
+        """on_error="skip": all samples; _Incomplete after the last one when some cannot be had."""
+        failures: dict[int, dict[str, Any]] = {}
+        for row, index in enumerate(indices):
+            try:
+                sample = self.dataset[index]
+            except Exception as error:
+                if not is_of_sample(error):
+                    raise
+                failures[row] = failure(index, error)
+            else:
+                if not failures:
+                    yield sample
+        if failures:
+            raise _Incomplete(failures)
 
     def _sample(self, index: Any) -> Any:
         try:
             return self.dataset[index]
         except Exception as error:
-            if self.replace:
+            if self.replace and is_of_sample(error):
                 return self._next_readable(index, error)
             error.__millrace_index__ = index  # type: ignore[attr-defined]
             if isinstance(error, StopIteration):  # what iterates over samples may not take it for their end
@@ -118,10 +142,12 @@ class MapFetcher(_Fetcher):
         length = len(self.dataset)
         first = operator.index(index) % length
         for step in range(1, length):
-            self.sink.errors.append({"index": (first + step - 1) % length, "path": "", "offset": -1, "reason": repr(error)})
+            self.sink.errors.append(failure((first + step - 1) % length, error))
             try:
                 return self.dataset[(first + step) % length]
             except Exception as next_error:
+                if not is_of_sample(next_error):
+                    raise
                 error = next_error
         raise error
 
@@ -151,6 +177,14 @@ class IterableFetcher(_Fetcher):
                 self.ended = True
                 return
             yield sample
+
+
+class _Incomplete(Exception):
+    """A batch has holes: `failures` as in Holes."""
+
+    def __init__(self, failures: dict[int, dict[str, Any]]) -> None:
+        super().__init__()
+        self.failures = failures
 
 
 class _Stopped(Exception):

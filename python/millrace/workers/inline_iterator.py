@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from typing import Any
+from typing import Any, Optional
 
 import torch
-from torch.utils.data import IterDataPipe, MapDataPipe
+from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
 from .counted import Counted
 from .fetchers import Sink, make_fetcher
+from .holes import Mending, Positions
 
 
 class InlineIter(Counted, _SingleProcessDataLoaderIter):
     """torch's iterator without workers. Type, laziness, random draws and messages are torch's."""
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
+        self._sink: Optional[Sink] = None
         self._asked = 0  # samples in the index list that was taken last
         self._progress = progress
         saved = progress.saved
@@ -38,13 +40,15 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         self._num_yielded = progress.yielded
         if saved is not None and not saved.finished:
             put_back(self._dataset, saved.dataset_state)  # behind the draws of its epoch: it may hold the state of torch's generator
-        make = _DatasetKind.create_fetcher
-        self._dataset_fetcher = make(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
-        if loader.on_error == "replace":
-            sink = Sink()
-            sink.errors = record.counters["errors"]
+        self._dataset_fetcher = _DatasetKind.create_fetcher(
+            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+        )
+        self._skip = loader.on_error == "skip"
+        self._least = loader.batch_size if loader.drop_last else 1
+        if loader.on_error != "raise":
+            self._sink = Sink()
             self._dataset_fetcher = make_fetcher(
-                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, sink, "replace"
+                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, self._sink, loader.on_error
             )
 
         progress.runs_inline(self)
@@ -69,14 +73,37 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _next_data(self) -> Any:
         try:
-            data = super()._next_data()
+            data = self._next_whole_batch() if self._skip else super()._next_data()
         except StopIteration:
             raise
         except Exception:
             self._progress.turn()
             raise
+        finally:
+            if self._sink is not None:
+                self._record.add_errors(self._sink.errors)
+                self._sink.errors = []
         self._progress.turn()
         return data
+
+    def _next_whole_batch(self) -> Any:
+        if type(self._sampler_iter) is not Positions:
+            self._sampler_iter = Positions(self._sampler_iter, self._progress.left_out_before)
+        while True:
+            number, rows = self._sampler_iter.given, self._next_index()
+            mending, errors = Mending(self._sampler_iter, number), []  # type: ignore[var-annotated]
+            try:
+                batch = self._dataset_fetcher.fetch(rows)
+                while mending.is_unfinished(batch, errors):
+                    batch = self._dataset_fetcher.fetch(mending.rows)
+            except Exception:  # of collate_fn
+                mending.give_up()
+                raise
+            finally:
+                self._record.add_errors(errors)
+            self._asked = mending.end()
+            if self._asked >= max(1, self._least):
+                return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _next_index(self) -> Any:
         index = super()._next_index()

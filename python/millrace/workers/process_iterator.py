@@ -37,16 +37,16 @@ from ..state import Progress
 from . import channel
 from .batches import Layout, unpack_value
 from .channel import MESSAGE, RingHandle
-from .counted import Counted
+from .holes import Mended
 from .process_worker import WorkerJob, run_worker
-from .resumed import Resumed
-from .worker_end import MOST_OUTSTANDING, WorkerEnd, start
+from .resumed import Answer, Resumed
+from .worker_end import MOST_OUTSTANDING, WantOfMemory, WorkerEnd, start
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
 _NO_PIDFD_TICK_S = 0.1
 
 
-class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
+class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by worker processes."""
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -75,6 +75,7 @@ class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
         self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
         record.counters["slots"] = working_set
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
+        self._want_of_memory = WantOfMemory()
         self._arrived: deque[tuple[Any, Any]] = deque()
         self._shutdown = False
         try:
@@ -188,7 +189,7 @@ class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
         return super().__next__()
 
     def _get_data(self) -> Any:
-        """The next answer of any worker: (task number, (samples, batch)); (_ResumeIteration, None) at the start of an epoch."""
+        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while not self._arrived:
             try:
@@ -196,8 +197,7 @@ class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
             except Exception as error:  # torch's SIGCHLD handler raises here
                 self._raise_if_workers_died(error)
                 raise
-        self._got, data = self._arrived.popleft()
-        return self._got, data
+        return self._arrived.popleft()
 
     def _wait(self, deadline: Optional[float]) -> None:
         """Waits until something has arrived, a worker has died, or the time is over."""
@@ -249,7 +249,8 @@ class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
                 cause = error
         for i in failed:
             self._mark_worker_as_unavailable(i)
-        raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly") from cause
+        why = self._want_of_memory.sentence([self._workers[i] for i in failed])
+        raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly{why}") from cause
 
     # ---------------------------------------------------------------- answers
 
@@ -287,10 +288,9 @@ class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
         copy = ring.free_slots < self._spare_slots
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
-        state = None
+        errors, state = [], None  # type: ignore[var-annotated]
         try:
             batch, errors, state = self._batch(end, kind, slot, begin, length, samples, copy)
-            self._record.counters["errors"] += errors
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if copy or kind == channel.INLINE:
@@ -298,12 +298,12 @@ class ProcessIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         self._progress.arrived(self._ends.index(end))
-        self._arrived.append((task, (samples, batch, state)))
+        self._arrived.append((task, Answer(task, samples, errors, batch, state)))
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
     ) -> tuple[Any, list[dict[str, Any]], Any]:
-        """(the batch, errors of samples replaced in it, the worker's state)"""
+        """(batch, entries of the samples replaced in it, the worker's state)"""
         head = self._ring.get(slot, begin, length) if length else b""
         if kind != channel.ROWS:
             return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)

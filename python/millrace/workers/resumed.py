@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..state import FedSampler, Progress
 
 
-class Resumed:
-    """Mixin before torch's iterator with workers, behind Counted.
+class Answer(NamedTuple):
+    """What a worker made of one task."""
 
-    `_fed` comes before the first `_reset`. What arrives from workers is (samples, batch, the worker's state or None).
-    """
+    number: int  # of the task
+    samples: int
+    errors: list[dict[str, Any]]  # of samples that on_error replaced
+    batch: Any
+    state: Any  # the worker's behind it, or None
+
+
+class Resumed:
+    """Mixin before torch's iterator with workers. `_fed` comes before the first `_reset`."""
 
     _progress: Progress
+    _handed_out: Any = None  # the Answer that torch's logic is given the batch of
 
     def _fed(self) -> None:
         self._index_sampler = FedSampler(self._index_sampler, self._progress.feed)
-        self._got = -1  # the task whose answer was taken last
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._in_position = False
@@ -36,7 +43,7 @@ class Resumed:
         super()._try_put_index()  # type: ignore[misc]
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:
-        samples, batch, state = data
-        self._record.counters["samples"] += samples  # type: ignore[attr-defined]
-        self._progress.turn(self._got, worker_idx, state)
-        return super()._process_data(batch, worker_idx)  # type: ignore[misc]
+        answer, self._handed_out = self._handed_out, None
+        if answer is not None:
+            self._progress.turn(answer.number, worker_idx, answer.state)
+        return super()._process_data(data, worker_idx)  # type: ignore[misc]

@@ -26,9 +26,9 @@ from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
 from ..run_record import RunRecord
 from ..state import Progress
-from .counted import Counted
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
-from .resumed import Resumed
+from .holes import Mended
+from .resumed import Answer, Resumed
 from .thread_info import as_no_worker, enter_worker
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
@@ -108,7 +108,7 @@ class _Thread(threading.Thread):
                 state = self._worker_state(fetcher, where) if with_state else None
             if ended:
                 state = self._worker_state(fetcher, where)
-            self._answers.put((number, data if ended else (sink.samples, sink.errors, data), self._worker_id, state))
+            self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state))
             del task, data
         self.exitcode = 0
 
@@ -151,7 +151,7 @@ def _own_copy(dataset: Any) -> Any:
         ) from error
 
 
-class ThreadIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
+class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by threads of this process."""
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -192,15 +192,13 @@ class ThreadIter(Counted, Resumed, _MultiProcessingDataLoaderIter):
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
             try:
-                self._got, data, worker, state = self._answers.get(timeout=_SIGNAL_SLICE_S)
+                task, data, worker, state = self._answers.get(timeout=_SIGNAL_SLICE_S)
                 if isinstance(data, _utils.worker._IterableDatasetStopIteration):
                     self._progress.worker_ended(worker, state)
                 elif data is not None:
                     self._progress.arrived(worker)
-                    samples, errors, batch = data
-                    self._record.counters["errors"] += errors
-                    data = samples, batch, state
-                return self._got, data
+                    data = Answer(*data, state)
+                return task, data
             except queue.Empty:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -83,6 +84,23 @@ class WorkerEnd:
             channel.parents_ends.discard(self.pidfd)
             os.close(self.pidfd)
             self.pidfd = -1
+
+
+class WantOfMemory:
+    """Whether the system has killed for want of memory since this was made."""
+
+    def __init__(self) -> None:
+        self._before = _core.memory_kills()[0]
+
+    def sentence(self, dead: list[Any]) -> str:
+        """What to add to the report of dead workers; empty when it was something else."""
+        count, limit = _core.memory_kills()
+        if count <= self._before or all(process.exitcode != -signal.SIGKILL for process in dead):
+            return ""
+        return (
+            f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or prefetch_factor, or raise "
+            "the limit; millrace.frozen() keeps lists of the dataset from being copied by every worker"
+        )
 
 
 def start(process: Any) -> None:

@@ -1,18 +1,17 @@
 // The shared ring: slots go round, keep their memory, outlive the ring while lent, and a fork changes nothing it should not.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "../in_child.h"
 #include "core/memory_budget.h"
 #include "core/shared_ring.h"
 #include "millrace/error.h"
@@ -24,16 +23,6 @@ size_t pages_of(const SharedRing& ring) {
   struct stat status {};
   fstat(ring.fd(), &status);
   return static_cast<size_t>(status.st_blocks) * 512;
-}
-
-bool in_child(const std::function<bool()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(body() ? 0 : 1);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 size_t fill(SharedRing& ring, int slot, size_t bytes, uint8_t value) {

@@ -1,28 +1,17 @@
 // A forked child may drop, close and destroy what it inherited, at any moment, and nothing of the parent changes.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <functional>
 #include <thread>
 
+#include "../in_child.h"
 #include "fake_rows.h"
 
 namespace millrace::testing {
 namespace {
 
 using Status = DataLoader::Status;
-
-// Runs `body` in a forked child; its answer must come within 20 seconds.
-bool in_child(const std::function<bool()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(body() ? 0 : 1);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 bool refuses(const std::function<void()>& call) {
   try {

@@ -1,0 +1,139 @@
+"""Hugging Face's `datasets.Dataset` in the formats "torch" and "numpy": its rows lie in Arrow tables, in memory or in mapped files.
+
+Recognised are columns of numbers of fixed shape without nulls, which Arrow keeps behind each other: the engine reads them where
+they are, through the dataset's own indices (select, shuffle). What the format makes of them, dtypes above all, differs between
+versions of that library; so one sample is asked for, and says it. Neither `datasets` nor pyarrow is imported here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from .refusal import NotLowered, loaded
+from .rows import Column, RowSet
+
+_DATASET = "datasets.arrow_dataset"
+_FORMATTERS = {"torch": "TorchFormatter", "numpy": "NumpyFormatter"}
+_METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
+_LEAVES = {"bool": "bool", "halffloat": "float16", "float": "float32", "double": "float64"} | {
+    f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+
+
+def is_arrow(dataset: Any) -> bool:
+    return type(dataset) is loaded(_DATASET, "Dataset")
+
+
+def recognise_arrow(dataset: Any) -> RowSet:
+    """The RowSet of a Dataset; NotLowered names the column that needs Python, or the format."""
+    _check_class(type(dataset))
+    _check_format(dataset)
+    names = dataset._format_columns if dataset._format_columns is not None else dataset.column_names
+    stored = {name: _Stored(dataset, name) for name in names}
+    if len(dataset) == 0 or not names:
+        raise NotLowered("the Arrow dataset has no rows, or no columns; there is nothing to gather")
+    sample = dataset.__getitems__([0])[0]
+    if type(sample) is not dict or set(sample) != set(names):
+        raise NotLowered(f"samples of the Arrow dataset are not dicts of {', '.join(names)}")
+    index_map = _index_map(dataset)
+    columns = tuple(stored[name].column(value, index_map) for name, value in sample.items())
+    layout = (dict, tuple((name, number) for number, name in enumerate(sample)))
+    # A number that is asked for alone keeps its stored dtype in format "numpy".
+    alone = dataset._format_type == "torch" or not any(column.made and not column.shape for column in columns)
+    return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=index_map is None, alone=alone)
+
+
+def _check_class(cls: type) -> None:
+    for name in _METHODS:
+        method = getattr(cls, name, None)
+        if (getattr(method, "__module__", None), getattr(method, "__qualname__", None)) != (_DATASET, f"Dataset.{name}"):
+            raise NotLowered(f"datasets.Dataset.{name} was replaced; restore it")
+
+
+def _check_format(dataset: Any) -> None:
+    kind = dataset._format_type
+    if kind == "custom":
+        raise NotLowered("the Arrow dataset has a transform; use with_format('torch'), and transform the finished batch")
+    if kind not in _FORMATTERS:
+        raise NotLowered(f"the Arrow dataset has format {kind!r}; use with_format('torch') or with_format('numpy')")
+    known = loaded("datasets.formatting", "_FORMAT_TYPES")
+    if known is None or known.get(kind) is not loaded("datasets.formatting", _FORMATTERS[kind]):
+        raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
+    if odd := set(dataset._format_kwargs or {}) - {"dtype"}:
+        raise NotLowered(f"the format is given {', '.join(sorted(odd))}; only dtype= is known here")
+    if dataset._output_all_columns and set(dataset._format_columns or dataset.column_names) != set(dataset.column_names):
+        raise NotLowered("output_all_columns=True adds columns that are not formatted; choose columns with select_columns()")
+
+
+def _index_map(dataset: Any) -> np.ndarray | None:
+    """What select() and shuffle() left: int64 of shape (samples,)."""
+    if dataset._indices is None:
+        return None
+    chunks = dataset._indices.table.column(0).chunks
+    return np.concatenate([chunk.to_numpy() for chunk in chunks] or [np.empty(0, np.uint64)]).astype(np.int64)
+
+
+class _Stored:
+    """A column as Arrow holds it."""
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self.name = name
+        chunked = dataset._data.table.column(name)
+        if dataset._info.features._column_requires_decoding.get(name):
+            raise self.refusal(f"is decoded by {type(dataset._info.features[name]).__name__}", "remove it with remove_columns()")
+        self.shape, self.dtype = self._row(chunked.type)
+        self.numpy_only = dataset._format_type == "numpy"
+        self.tables = tuple(self._table(chunk) for chunk in chunked.chunks)
+
+    def refusal(self, what: str, remedy: str) -> NotLowered:
+        return NotLowered(f"column {self.name!r} {what}; {remedy}")
+
+    def _row(self, kind: Any) -> tuple[tuple[int, ...], str]:
+        """(shape of one row, name of its dtype)"""
+        whole, shape = kind, []
+        if hasattr(kind, "storage_type") and hasattr(kind, "shape"):  # Array2D to Array5D
+            shape, leaf = list(kind.shape), kind.storage_type
+            for _ in shape:
+                leaf = leaf.value_type
+            kind = leaf
+        while str(kind).startswith("fixed_size_list<"):
+            shape.append(kind.list_size)
+            kind = kind.value_type
+        if str(kind) not in _LEAVES or None in shape:
+            remedy = "cast it to numbers of fixed shape: Value, List(..., length=n) or Array2D, or remove it with remove_columns()"
+            raise self.refusal(f"is of Arrow type {whole}", remedy)
+        if shape and str(kind) == "bool":
+            raise self.refusal("has lists of bools, which Arrow packs into bits", "cast it to uint8")
+        return tuple(shape), _LEAVES[str(kind)]
+
+    def _table(self, chunk: Any) -> np.ndarray:
+        """The rows of one chunk, of shape (rows, *self.shape), where they lie; bools are unpacked, a byte each."""
+        rows, values = len(chunk), getattr(chunk, "storage", chunk)
+        nulls = values.null_count
+        if hasattr(values, "offsets") and not (np.diff(values.offsets.to_numpy()) == self.shape[0]).all():
+            raise self.refusal(f"has rows of other shapes than {self.shape}", "filter them out")
+        for _ in self.shape:
+            values = values.flatten()
+            nulls += values.null_count
+        if nulls or len(values) != rows * math.prod(self.shape):
+            raise self.refusal("has nulls", "filter() them out, or fill them with map()")
+        return values.to_numpy(zero_copy_only=self.dtype != "bool").reshape(rows, *self.shape)
+
+    def column(self, value: Any, index_map: np.ndarray | None) -> Column:
+        """`value`: this field of one sample."""
+        sample_type, shape = type(value), tuple(getattr(value, "shape", ()))
+        made = str(getattr(value, "dtype", None)).removeprefix("torch.")
+        if sample_type is torch.Tensor:
+            known = value.device.type == "cpu"
+        else:
+            known = sample_type is np.ndarray or issubclass(sample_type, np.generic)
+        if not known or shape != self.shape or made not in (*_LEAVES.values(), "bfloat16"):
+            raise self.refusal(f"is formatted as {sample_type.__name__} of {made}, {shape}", "cast it to a plain column of numbers")
+        # numpy rounds float64 to float16 at once, torch through float32; neither says what becomes of a float that no int can hold.
+        if (self.numpy_only and made == "float16" and self.dtype != "float16") or ("float" in self.dtype and "float" not in made):
+            raise self.refusal(f"is formatted from {self.dtype} to {made}", "cast it to that type")
+        return Column(self.tables, sample_type, self.dtype, self.shape, None if made == self.dtype else made, index_map)

@@ -1,0 +1,91 @@
+"""What lies in memory row by row, as the engine takes it: columns, and the shape of what default_collate makes of a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+
+Table = Union[torch.Tensor, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same).
+
+    `made`: the dtype of batches, to which the gathered rows are converted once per batch; None: `dtype`, that of the tables.
+    """
+
+    tables: tuple[Table, ...]
+    sample_type: type  # of the field in one sample
+    dtype: str
+    shape: tuple[int, ...]  # of one row
+    made: Optional[str] = None
+    index_map: Optional[np.ndarray] = None
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape) * getattr(torch, self.dtype).itemsize
+
+    @property
+    def look(self) -> tuple[Any, ...]:
+        """What must be equal for rows to be of one batch."""
+        return self.sample_type, self.dtype, self.shape, self.made
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """`length` samples. `layout`: the number of a column, or (list or dict, its parts): what a batch of samples collates to.
+
+    `counts_back`: whether index -1 is the last sample. `alone`: whether a sample asked for by itself has the dtypes that it has in
+    a list of samples, which is how torch's fetcher asks.
+    """
+
+    name: str
+    length: int
+    columns: tuple[Column, ...]
+    layout: Any
+    counts_back: bool = True
+    alone: bool = True
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(column.row_bytes for column in self.columns)
+
+    @property
+    def sample_types(self) -> set[type]:
+        """All types that default_collate meets in samples."""
+        types = {column.sample_type for column in self.columns} | _containers(self.layout)
+        return types | {torch.Tensor} if np.ndarray in types else types
+
+    def collated(self) -> Callable[[Sequence[torch.Tensor]], Any]:
+        """The function that puts the columns' batches together as default_collate does."""
+        flat = (list, tuple(range(len(self.columns))))
+        assemble = list if self.layout == flat else _assembler(self.layout)
+        converted = {i: getattr(torch, column.made) for i, column in enumerate(self.columns) if column.made is not None}
+        if not converted:
+            return assemble
+        return lambda fields: assemble([f.to(converted[i]) if i in converted else f for i, f in enumerate(fields)])
+
+
+def _containers(layout: Any) -> set[type]:
+    if isinstance(layout, int):
+        return set()
+    kind, parts = layout
+    inner = parts if kind is list else (part for _, part in parts)
+    return {tuple if kind is list else dict}.union(*map(_containers, inner))
+
+
+def _assembler(layout: Any) -> Callable[[Sequence[torch.Tensor]], Any]:
+    if isinstance(layout, int):
+        return lambda columns: columns[layout]
+    kind, parts = layout
+    if kind is dict:
+        named = [(name, _assembler(part)) for name, part in parts]
+        return lambda columns: {name: assemble(columns) for name, assemble in named}
+    assemblers = [_assembler(part) for part in parts]
+    return lambda columns: [assemble(columns) for assemble in assemblers]
