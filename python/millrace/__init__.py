@@ -11,6 +11,7 @@ from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
+from .state import gather_state, merge_states
 
 __version__ = "0.1.0"
 
@@ -25,8 +26,10 @@ __all__ = [
     "default_convert",
     "empty_cache",
     "frozen",
+    "gather_state",
     "get_worker_info",
     "install",
+    "merge_states",
     "samplers",
     "transforms",
     "uninstall",

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
 import torch.utils.data
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from . import _core
+from .data_parallel import EQUAL_STEPS, Part, part_of
 from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
+from .samplers import DistributedSampler
 from .state import Progress, SavedState, fingerprint
 from .workers import InlineIter, ProcessIter, ThreadIter
 
@@ -50,6 +52,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         which ask for samples one by one, not by `__getitems__`; anything else is refused at `iter()`.
     snapshot_every_n_steps: how often workers send the state of a Stateful dataset along with a batch; a state taken in between makes
         the batches since then again when it is loaded. 0: only the epoch's start. Other datasets need none of this.
+    equal_steps: makes all ranks of a run take as many steps, agreed before each epoch starts (`iter()` is then a collective call).
+        "drop": as few as the rank with the fewest index lists has. "repeat", "pad": as many as the one with the most; the others hand
+        out their first lists again, or their last one. `len(loader)` stays this rank's own.
+    auto_epoch: calls `sampler.set_epoch()` before each further epoch, unless you did. Without it, a shuffling sampler of several
+        ranks that never got it is warned of.
+    process_group: the data-parallel ranks, among which a map-style dataset is divided (by a DistributedSampler): a ProcessGroup, or a
+        DeviceMesh whose dimension `mesh_dim` they are (or dimensions: `mesh_dim=("replicate", "shard")`). All ranks with the same
+        place in it, those of a tensor-parallel group, get the same batches. `iter()` is then a collective call of all ranks.
     worker_method: where a dataset that is Python code runs, with workers. "process": in worker processes, as torch's, over one shared
         ring of batches. "thread": in threads of this process, which share the dataset and its memory; right for code that releases
         the GIL. "auto": in processes, or in threads on an interpreter without GIL.
@@ -70,6 +80,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
     snapshot_every_n_steps: Optional[int] = 1
+    equal_steps: Optional[Literal["pad", "drop", "repeat"]] = None
+    auto_epoch: bool = False
+    process_group: Any = None
+    mesh_dim: Union[None, str, tuple[str, ...]] = None
     _millrace_run: Optional[RunRecord] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
@@ -98,6 +112,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         on_error: Literal["raise", "skip", "replace"] = "raise",
         worker_method: Literal["auto", "process", "thread"] = "auto",
         snapshot_every_n_steps: Optional[int] = 1,
+        equal_steps: Optional[Literal["pad", "drop", "repeat"]] = None,
+        auto_epoch: bool = False,
+        process_group: Any = None,
+        mesh_dim: Union[None, str, tuple[str, ...]] = None,
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -105,6 +123,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             raise ValueError(f"on_error={on_error!r} is unknown; use one of {', '.join(map(repr, _ON_ERROR))}")
         if worker_method not in _WORKER_METHODS:
             raise ValueError(f"worker_method={worker_method!r} is unknown; use one of {', '.join(map(repr, _WORKER_METHODS))}")
+        if equal_steps is not None and equal_steps not in EQUAL_STEPS:
+            raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
+        if process_group is not None or mesh_dim is not None:
+            sampler, shuffle = _sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if isinstance(num_workers, str):
             if num_workers != "auto":
                 raise ValueError(f'num_workers={num_workers!r} is neither a number nor "auto"')
@@ -114,6 +136,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         self.on_error = on_error
         self.worker_method = worker_method
         self.snapshot_every_n_steps = snapshot_every_n_steps
+        self.equal_steps = equal_steps
+        self.auto_epoch = auto_epoch
+        self.process_group = process_group
+        self.mesh_dim = mesh_dim
         self._millrace_run = None
         self._millrace_progress = None
         self._millrace_saved = None
@@ -143,7 +169,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         record = RunRecord(self._engine_name(plan))
-        progress = Progress(self, None if self._millrace_saved is None else SavedState.read(self._millrace_saved))
+        saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved)
+        progress = Progress(self, saved, self._millrace_progress)
         if plan.job is not None:
             native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
             iterator: Any = native_class(self, plan.job, record, progress)
@@ -220,6 +247,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         saved = SavedState.read(state_dict) if state_dict else None
         if saved is not None:
             saved.check_fingerprint(fingerprint(self))
+            saved.set_sampler_epoch(self)
         self._iterator = None
         self._millrace_progress = None
         self._millrace_saved = copy.deepcopy(state_dict) if state_dict else None
@@ -233,3 +261,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     def epoch(self) -> int:
         """How often the latest iterator was reset: 0 but for persistent workers."""
         return 0 if self._millrace_run is None else self._millrace_run.epoch
+
+
+def _sampler_of_part(dataset: Any, sampler: Any, batch_sampler: Any, shuffle: Optional[bool], part: Part) -> tuple[Any, Optional[bool]]:
+    """(sampler, shuffle) of a loader that was given a process_group: its part of the dataset, unless a sampler says which that is."""
+    if isinstance(dataset, IterableDataset):
+        raise ValueError("process_group= divides a map-style dataset; an IterableDataset divides itself, in its __iter__")
+    given = getattr(batch_sampler, "sampler", batch_sampler) if sampler is None else sampler
+    if given is None:
+        return DistributedSampler(dataset, num_replicas=part.size, rank=part.rank, shuffle=bool(shuffle)), None
+    place = getattr(given, "rank", part.rank), getattr(given, "num_replicas", part.size)
+    if place != (part.rank, part.size):
+        raise ValueError(
+            f"the sampler is for rank {place[0]} of {place[1]}, but the process_group makes this rank {part.rank} of {part.size}; leave "
+            "the sampler out, or give it rank and num_replicas of the group"
+        )
+    return sampler, shuffle

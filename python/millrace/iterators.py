@@ -49,10 +49,10 @@ class _NativeIter:
         self._owner_pid = os.getpid()
         self._workers: list[Any] = []
         self._progress = progress
+        progress.as_arrays = True
         progress.prepare()
         _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
         progress.begun(self)
-        progress.as_arrays = True
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
         self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)

@@ -46,6 +46,14 @@ class _Drawn(NamedTuple):
     item: Any  # kept only where lists may be handed out in another order
 
 
+class Steps(NamedTuple):
+    """How many lists this rank has, how many all ranks take, and which come again where it has fewer: its first ones, or its last."""
+
+    own: int
+    agreed: int
+    repeats_first: bool
+
+
 class IndexFeed:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
@@ -62,20 +70,23 @@ class IndexFeed:
         start: Optional[FeedStart] = None,
         keep_items: bool = False,
         as_arrays: bool = False,
+        steps: Optional[Steps] = None,
     ) -> None:
         self._index_sampler = index_sampler
         self._made = made
         self._as_arrays = as_arrays
+        self._steps = steps
         self._generators = generators
         self._start = start or FeedStart()
         self._keep_items = keep_items
         self._known = _known(index_sampler)
         self._lists: Optional[Iterator[Any]] = None
-        self._snapshot: Optional[Callable[[], Any]] = None
+        self._snapshot: Optional[Callable[[int], Any]] = None  # given the samples drawn so far, the samplers' states
         self._waiting = list(self._start.pending)
         self._first: Optional[_Drawn] = None  # drawn by open()
         self._before: dict[str, torch.Tensor] = {}  # generators' states at the first draw
         self._packed: Optional[dict[str, Optional[str]]] = None
+        self._again = list(self._start.again)  # lists that come again behind the last one
         self._ahead: dict[int, _Drawn] = {}
         self._drawn = 0
         self._reached = -1  # the highest number that was handed out
@@ -100,13 +111,27 @@ class IndexFeed:
         """The next list; None behind the last."""
         if self._waiting:
             return self._last._replace(item=self._waiting.pop(0))
+        steps, number = self._steps, self._last.lists
+        if steps is not None and number >= steps.agreed:
+            return None
         for item in self._lists:
-            samples = self._last.samples + _size(item)
-            self._last = _Drawn(self._last.lists + 1, samples, None, None)
-            if self._snapshot is not None:
-                self._last = self._last._replace(sampler=self._snapshot())
-            return self._last._replace(item=item)
-        return None
+            if steps is not None:
+                self._keep_for_again(steps, number, item)
+            sampler = None if self._snapshot is None else self._snapshot(self._last.samples + _size(item))
+            break
+        else:
+            if steps is None or not self._again:
+                return None
+            item, sampler = self._again[(number - steps.own) % len(self._again)], self._last.sampler
+        self._last = _Drawn(number + 1, self._last.samples + _size(item), sampler, None)
+        return self._last._replace(item=item)
+
+    def _keep_for_again(self, steps: Steps, number: int, item: Any) -> None:
+        if steps.repeats_first:
+            if number < steps.agreed - steps.own:
+                self._again.append(item)
+        elif steps.agreed > steps.own:
+            self._again = [item]
 
     def handed_out(self, number: int) -> None:
         """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`."""
@@ -126,12 +151,17 @@ class IndexFeed:
             "_sampler_iter_yielded": self._at.lists,
             "samples": self._at.samples,
             "generators": self._generators_to_save(),
-            "ranks": getattr(getattr(self._known, "sampler", self._known), "num_replicas", 1),
+            "ranks": getattr(_inner(self._known), "num_replicas", 1),
         }
         if self._keep_items and self._reached >= 0:
             passed_over = [drawn.item for number, drawn in self._ahead.items() if number < self._reached]
             if pending := passed_over + self._waiting:
                 state["pending"] = pending
+        if self._steps is not None and self._again:
+            state["again"] = [[int(index) for index in item] for item in self._again]
+        epoch = getattr(_inner(self._index_sampler), "epoch", None)
+        if isinstance(epoch, int):
+            state["sampler_epoch"] = epoch
         return state
 
     def state_at_end(self) -> dict[str, Any]:
@@ -144,6 +174,7 @@ class IndexFeed:
             state["_sampler_iter_state"] = {"samples_yielded": self._at.samples, "sampler_state": state_of(inner)}
         state["generators"] = {name: packed(rng) for name, rng in self._generators_now().items()}
         state.pop("pending", None)
+        state.pop("again", None)
         return state
 
     def _unmoved(self) -> tuple[Any, Any]:
@@ -170,7 +201,7 @@ class IndexFeed:
         if not self._draws_globally() or (self._at.sampler is not None and self._at.lists):
             saved.pop("global", None)
         if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
-            own = getattr(getattr(self._known, "sampler", self._known), "generator", None)
+            own = getattr(_inner(self._known), "generator", None)
             for name, generator in self._generators.items():
                 if generator is own:
                     saved.pop(name, None)
@@ -178,14 +209,14 @@ class IndexFeed:
 
     def _draws_globally(self) -> bool:
         sampler = self._index_sampler
-        inner = getattr(sampler, "sampler", sampler)
+        inner = _inner(sampler)
         if type(inner) in _DRAWS_NOTHING or getattr(inner, "generator", None) is not None:
             return False
         return self._known is not None or not is_stateful(inner)
 
     def indices_before(self) -> Optional[np.ndarray]:
         """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
-        inner = getattr(self._known, "sampler", self._known)
+        inner = _inner(self._known)
         state = self._start.iterator_state
         if inner is None or state is None or not getattr(inner, "seekable", False) or _never_repeats(inner):
             return None
@@ -216,7 +247,7 @@ class IndexFeed:
             self._lists = self._open()
             self._first = self._draw()  # samplers draw when it is asked for
         sampler = self._index_sampler
-        if type(getattr(sampler, "sampler", sampler)) in _DRAWS_ANEW:
+        if type(_inner(sampler)) in _DRAWS_ANEW:
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
     def _open(self) -> Iterator[Any]:
@@ -229,17 +260,21 @@ class IndexFeed:
         iterator = self._made if self._made is not None and start.index_sampler_state is None else iter(sampler)
         put_back(iterator, start.iterator_state)
         if is_stateful(sampler) or is_stateful(iterator):
-            self._remember(lambda: (state_of(sampler), state_of(iterator)))
+            self._remember(lambda _: (state_of(sampler), state_of(iterator)))
         elif type(sampler) is not _InfiniteConstantSampler:
             _skip(iterator, start.lists)
         return iterator
 
     def _open_known(self, sampler: Any, start: FeedStart) -> Iterator[Any]:
-        known, inner = self._known, getattr(self._known, "sampler", self._known)
+        known, inner = self._known, _inner(self._known)
         if start.iterator_state is not None:
             there = start.iterator_state.get("sampler", start.iterator_state).get("epoch")
             here = getattr(inner, "epoch", there)
-            if here == there:
+            if here == there and start.elastic and known is not inner:
+                inner = native(inner)  # the batch sampler's own state counts batches of the ranks there were
+                inner.load_state_dict(start.iterator_state["sampler"])
+                known = OurBatchSampler(inner, known.batch_size, known.drop_last)
+            elif here == there:
                 known.load_state_dict(start.iterator_state)
             else:
                 warnings.warn(
@@ -249,9 +284,9 @@ class IndexFeed:
                 )
                 self._last = self._at = _Drawn(0, 0, None, None)
         lists = known.arrays() if self._as_arrays and type(known) is OurBatchSampler else iter(known)
-        self._snapshot = lambda: (None, lists.state_dict())
+        self._snapshot = lambda _: (None, lists.state_dict())
         if self._last.lists:
-            self._last = self._at = self._last._replace(sampler=self._snapshot())
+            self._last = self._at = self._last._replace(sampler=self._snapshot(0))
         return lists
 
     def _open_batches(self, batches: BatchSampler, start: FeedStart) -> Iterator[Any]:
@@ -262,10 +297,10 @@ class IndexFeed:
         put_back(iterator, saved.get("sampler_iter_state"))
         if is_stateful(sampler) or is_stateful(iterator):
             self._remember(
-                lambda: (
+                lambda samples: (
                     None,
                     {
-                        "samples_yielded": self._last.samples,
+                        "samples_yielded": samples,
                         "sampler_state": state_of(sampler),
                         "sampler_iter_state": state_of(iterator),
                     },
@@ -275,9 +310,9 @@ class IndexFeed:
             _skip(iterator, start.samples)
         return _in_batches(iterator, batches.batch_size, batches.drop_last)
 
-    def _remember(self, snapshot: Callable[[], Any]) -> None:
+    def _remember(self, snapshot: Callable[[int], Any]) -> None:
         self._snapshot = snapshot
-        self._last = self._at = self._last._replace(sampler=snapshot())
+        self._last = self._at = self._last._replace(sampler=snapshot(self._last.samples))
 
 
 def _known(index_sampler: Any) -> Any:
@@ -290,6 +325,11 @@ def _never_repeats(sampler: Any) -> bool:
     if isinstance(sampler, RandomSampler):
         return not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
     return isinstance(sampler, SequentialSampler)
+
+
+def _inner(index_sampler: Any) -> Any:
+    """The sampler that a batch sampler makes lists of; other samplers themselves."""
+    return getattr(index_sampler, "sampler", index_sampler)
 
 
 class FedSampler:

@@ -17,22 +17,28 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..generator_state import packed, unpacked
+from ..data_parallel import agreed_steps, part_of, shared_seed
+from ..errors import UnavailableError
 from .generators import draw_base_seed, global_generator_at
-from .index_feed import IndexFeed
+from .index_feed import IndexFeed, Steps
+from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, FeedStart, SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful, state_of
 
 _logger = logging.getLogger(__name__)
 
 _FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
-_ORDER_KEYS = ("samples", "generators", "pending")
+_ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "pending", "again")
 
 
 class Progress:
     """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
 
-    def __init__(self, loader: Any, saved: Optional[SavedState] = None) -> None:
+    def __init__(self, loader: Any, saved: Optional[SavedState] = None, previous: Optional[Progress] = None) -> None:
         self.saved = saved
+        self._loader_epochs = SamplerEpochs(loader, None if previous is None else previous._loader_epochs)
+        self._equal_steps: Optional[str] = loader.equal_steps
+        self._part = part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
         self.workers: int = loader.num_workers
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
         self.epoch: int = 0
@@ -69,6 +75,8 @@ class Progress:
             self.epoch = saved.epoch
             self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.feed
             self._states, self._ended = dict(saved.workers), set(saved.ended_workers)
+            if saved.workers_then != self.workers:
+                saved.last_worker, saved.replay = -1, 0
 
     @staticmethod
     def before_first_epoch(loader: Any) -> Progress:
@@ -120,9 +128,13 @@ class Progress:
         """Behind torch's draws. What was saved counts, and torch's generator has moved on as ever."""
         if self._base_seed is not None:
             iterator._base_seed = self._base_seed
+        elif self._part is not None:  # ranks that read the same make the same of it
+            iterator._base_seed = shared_seed(iterator._base_seed)
         if self._shared_seed is not None:
             iterator._shared_seed = self._shared_seed
         self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
+        if self._part is not None and not self.as_arrays:  # ranks that read different samples draw differently in Python
+            iterator._base_seed += self._part.rank * max(1, self.workers)
 
     def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
         """The index lists of the epoch that begins; IndexFeed says what `made` is."""
@@ -136,7 +148,11 @@ class Progress:
         self._ending.clear()
         self.finished, self._behind = False, None
         self._left_out_before_epoch = self.left_out()
-        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays)
+        if not goes_on:
+            self._loader_epochs.begin(self.saved is not None and self.saved.finished)
+        elastic = goes_on and start.elastic
+        steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
+        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps)
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
         if self._asks_workers and not self.streams:
@@ -173,6 +189,7 @@ class Progress:
         """Behind the last batch."""
         if self._feed is not None and not self.finished:
             self.finished, self._behind = True, self._feed.state_at_end()
+            self._loader_epochs.finish()
             self._snapshot = None if self._every == 1 else self._now()
 
     def runs_inline(self, iterator: Any) -> None:
@@ -182,6 +199,16 @@ class Progress:
     def ends_inline(self, fetcher: Any) -> None:
         """That iterator is being deleted."""
         self._parts, self._inline = dataset_parts(fetcher, self.streams), _nothing
+
+    def _agreed(self, index_sampler: Any) -> Steps:
+        try:
+            own = len(index_sampler)
+        except TypeError:
+            raise UnavailableError(
+                f"equal_steps={self._equal_steps!r} agrees on the number of steps before the epoch starts, and "
+                f"{type(index_sampler).__name__} has no len()"
+            ) from None
+        return Steps(own, agreed_steps(own, self._equal_steps, self._part and self._part.group), self._equal_steps == "repeat")
 
     def _end_worker(self, worker: int, state: Any) -> None:
         self._ended.add(worker)
@@ -324,7 +351,7 @@ class Progress:
 
     def __getstate__(self) -> dict[str, Any]:
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
-        return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}}
+        return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}, "_part": None}
 
 
 def _nothing() -> None:

@@ -20,6 +20,8 @@ class FeedStart:
     iterator_state: Any = None
     generators: dict[str, Optional[str]] = field(default_factory=dict)
     pending: list[Any] = field(default_factory=list)
+    again: list[Any] = field(default_factory=list)
+    elastic: bool = False  # the state is of all ranks, who may have been others
 
 
 @dataclass
@@ -42,7 +44,7 @@ class SavedState:
     replay: int
     left_out: int
     fingerprint: Optional[dict[str, Any]]
-    elastic: bool
+    sampler_epoch: Optional[int]
 
     @staticmethod
     def read(state: dict[str, Any]) -> SavedState:
@@ -80,6 +82,8 @@ class SavedState:
                 iterator_state=main.get("_sampler_iter_state"),
                 generators=dict(order.get("generators", {})),
                 pending=list(order.get("pending", ())),
+                again=list(order.get("again", ())),
+                elastic=bool(own.get("elastic", False)),
             ),
             workers={int(name.rsplit("_", 1)[1]): value for name, value in workers.items() if _tells_something(value)},
             ended_workers=list(own.get("ended_workers", ())),
@@ -89,7 +93,7 @@ class SavedState:
             replay=state.get("_steps_since_snapshot", 0),
             left_out=own.get("left_out", 0),
             fingerprint=own.get("fingerprint"),
-            elastic=bool(own.get("elastic", False)),
+            sampler_epoch=order.get("sampler_epoch"),
         )
 
     @property
@@ -103,7 +107,7 @@ class SavedState:
 
     def check_workers(self, workers: int, streams: bool) -> None:
         """AssertionError, as torchdata raises it, when the state belongs to another number of workers."""
-        if self.workers_then == workers or (self.elastic and not streams):
+        if self.workers_then == workers or (self.feed.elastic and not streams):
             return
         why = (
             "a place in an iterable dataset belongs to each worker"
@@ -111,6 +115,12 @@ class SavedState:
             else "millrace.merge_states([state]) makes one for any number of workers"
         )
         raise AssertionError(f"this state was saved with num_workers={self.workers_then}, and the loader has {workers}: {why}")
+
+    def set_sampler_epoch(self, loader: Any) -> None:
+        """A sampler that shuffles by epoch is put to the state's; a later set_epoch() of the training loop counts more."""
+        sampler = _epoch_sampler(loader)
+        if self.sampler_epoch is not None and callable(getattr(sampler, "set_epoch", None)):
+            sampler.set_epoch(self.sampler_epoch)
 
     def check_fingerprint(self, now: dict[str, Any]) -> None:
         """ValueError when dataset length or sampler are others; a warning for what changes the meaning, not the order."""
@@ -128,6 +138,11 @@ class SavedState:
                     "goes on where it was",
                     stacklevel=4,
                 )
+
+
+def _epoch_sampler(loader: Any) -> Any:
+    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
+    return getattr(sampler, "sampler", sampler)
 
 
 def _tells_something(worker: Optional[dict[str, Any]]) -> bool:

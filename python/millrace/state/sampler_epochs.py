@@ -1,0 +1,53 @@
+"""set_epoch(): noticed when it is forgotten, or done by the loader."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Optional
+
+
+class SamplerEpochs:
+    """Follows the epoch of a loader's sampler from iterator to iterator.
+
+    A sampler that shuffles by (seed, epoch), as torch's DistributedSampler does, gives every epoch the same order until somebody calls
+    set_epoch(). `begin` comes at each epoch's start.
+    """
+
+    def __init__(self, loader: Any, previous: Optional[SamplerEpochs]) -> None:
+        sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
+        sampler = getattr(sampler, "sampler", sampler)
+        self._sampler = sampler if _shuffles_by_epoch(sampler) else None
+        self._sets_epoch: bool = loader.auto_epoch
+        self._last = None if previous is None or previous._sampler is not self._sampler else previous._last
+        self._finished = previous is not None and previous._finished
+        self._warned = previous is not None and previous._warned
+
+    def begin(self, behind_saved: bool) -> None:
+        """`behind_saved`: the epoch before this one was run by whoever saved the state."""
+        if self._sampler is None:
+            return
+        epoch = self._sampler.epoch
+        if self._sets_epoch and (behind_saved or self._last == epoch):
+            self._sampler.set_epoch(epoch + 1)
+        elif self._last == epoch and self._finished and not self._warned and getattr(self._sampler, "num_replicas", 1) > 1:
+            self._warned = True
+            warnings.warn(
+                f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call sampler.set_epoch(epoch) before each "
+                "epoch, or give the loader auto_epoch=True",
+                stacklevel=2,
+            )
+        self._last, self._finished = self._sampler.epoch, False
+
+    def finish(self) -> None:
+        self._finished = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_sampler": None, "_last": None}
+
+
+def _shuffles_by_epoch(sampler: Any) -> bool:
+    return (
+        callable(getattr(sampler, "set_epoch", None))
+        and isinstance(getattr(sampler, "epoch", None), int)
+        and bool(getattr(sampler, "shuffle", True))
+    )
