@@ -74,7 +74,7 @@ def agreed_steps(steps: int, equal_steps: str, group: Any) -> int:
         return min(counts)
     if min(counts) == 0 < max(counts):
         raise ValueError(
-            f"rank {counts.index(0)} has no samples at all, so equal_steps={equal_steps!r} has nothing to repeat there; use fewer ranks, or "
-            'equal_steps="drop"'
+            f"rank {counts.index(0)} has no samples at all, so equal_steps={equal_steps!r} has nothing to repeat there; use fewer "
+            'ranks, or equal_steps="drop"'
         )
     return max(counts)

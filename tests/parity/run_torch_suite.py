@@ -17,6 +17,7 @@ from pathlib import Path
 
 SIDES = {"torch": "torch.utils.data", "millrace": "millrace"}
 _STATEFUL = "from torchdata.stateful_dataloader import StatefulDataLoader as DataLoader"
+_STATE_TESTS = re.compile(r"^from torchdata\.stateful_dataloader import (Stateful, )?StatefulDataLoader$", re.MULTILINE)
 _IMPORT = re.compile(r"^([ \t]*)from torch\.utils\.data import (\([^)]*\)|[^\n(]*)$", re.MULTILINE)
 
 
@@ -40,6 +41,12 @@ def with_loader_from(source: str, module: str) -> str:
         imported = re.search(r"\bDataLoader\b", match[2])
         return match[0] + (f"\n{match[1]}from {module} import DataLoader" if imported else "")
 
+    if module == "millrace":  # the tests of states compare with torchdata's own class
+        source = _STATE_TESTS.sub(
+            lambda found: ("from torchdata.stateful_dataloader import Stateful\n" if found[1] else "")
+            + "from millrace import DataLoader as StatefulDataLoader",
+            source,
+        )
     source = _IMPORT.sub(after, source)
     source = source.replace(_STATEFUL, f"from {module} import DataLoader")
     return re.sub(r"\btorch\.utils\.data\.DataLoader\b", "DataLoader", source)
@@ -105,7 +112,7 @@ def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", type=Path, help="pytorch's test/test_dataloader.py, or torchdata's copy of it")
+    parser.add_argument("suite", type=Path, help="pytorch's test/test_dataloader.py, torchdata's copy of it, or its test_state_dict.py")
     parser.add_argument("-k", dest="select", default="", help="as pytest's -k")
     parser.add_argument("--only", nargs="*", help="test classes")
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for one test class")

@@ -219,7 +219,8 @@ def test_indices_no_dataset_has(dataset, workers, bad):
 
 def test_native_permutation_is_torchs(dataset):
     """The sampler that is replaced gives what it would have given, and draws when it would have drawn."""
-    from millrace.lowering.samplers import lowered_index_sampler
+    from millrace.lowering.samplers import is_plain
+    from millrace.samplers import native
 
     def walk(batches, generator):
         """Batches and states, after each batch and at the end."""
@@ -233,9 +234,8 @@ def test_native_permutation_is_torchs(dataset):
     for n, size, drop_last in [(1, 1, False), (5, 2, False), (5, 2, True), (6, 2, False), (6, 2, True), (3, 5, True), (1000, 128, False)]:
         for sampler in RandomSampler(range(n)), RandomSampler(range(n), generator=own), SequentialSampler(range(n)):
             batches = BatchSampler(sampler, size, drop_last)
-            lowered = lowered_index_sampler(batches)
-            assert lowered is not batches and len(lowered) == len(batches)
-            assert walk(lowered, own) == walk(batches, own)
-    backwards = BatchSampler(Backwards(), 2, False)
-    assert lowered_index_sampler(backwards) is backwards
-    assert list(lowered_index_sampler(BatchSampler(SequentialSampler([]), 2, False))) == []
+            lowered = native(batches)
+            assert is_plain(batches) and len(lowered) == len(batches)
+            assert walk(lowered.arrays(), own) == walk(batches, own)
+    assert not is_plain(BatchSampler(Backwards(), 2, False))
+    assert list(native(BatchSampler(SequentialSampler([]), 2, False)).arrays()) == []

@@ -236,7 +236,8 @@ def test_stats_after_the_iterator_is_gone(dataset):
     assert (loader.stats()["engine"], loader.stats()["samples"], loader.seed) == ("threads", 0, None)
     list(loader)
     stats = loader.stats()
-    assert set(stats) == {"engine", "samples", "batches", "bytes", "seconds", "wait_seconds", "slots", "overflow_slots", "errors"}
+    counters = {"samples", "batches", "bytes", "seconds", "wait_seconds", "slots", "overflow_slots", "errors", "left_out"}
+    assert set(stats) == {"engine", *counters}
     assert set(stats["seconds"]) == {"read", "decode", "transform", "collate"}
     assert (stats["engine"], stats["samples"], stats["batches"], stats["errors"]) == ("threads", COUNT, 3, [])
     assert millrace.DataLoader(dataset).stats()["engine"] == "inline"

@@ -57,7 +57,8 @@ class Steps(NamedTuple):
 class IndexFeed:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
-    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the loader and the sampler, by name. `start`: where to begin.
+    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the loader and the sampler, by
+    name. `start`: where to begin.
     `keep_items`: lists may be handed out in another order than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays
     of shape (rows,), without a Python int for each index.
     """
@@ -216,11 +217,10 @@ class IndexFeed:
 
     def indices_before(self) -> Optional[np.ndarray]:
         """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
-        inner = _inner(self._known)
-        state = self._start.iterator_state
+        inner, state = native(_inner(self._known)), self._start.iterator_state
         if inner is None or state is None or not getattr(inner, "seekable", False) or _never_repeats(inner):
             return None
-        twin = copy.copy(native(inner))
+        twin = copy.copy(inner)
         twin.load_state_dict({**state.get("sampler", state), "position": 0})
         with global_generator_at(torch.get_rng_state()):
             return iter(twin).take(self._start.samples)

@@ -157,8 +157,16 @@ class Progress:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
         if self._asks_workers and not self.streams:
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
-        self._snapshot = None if self._every == 1 else self._now()
         return self._feed
+
+    def restarted(self, worker: int, state: Any) -> None:
+        """A worker that stays is at the start of the epoch."""
+        if state is not None:
+            self._states[worker] = state
+
+    def starts(self) -> None:
+        """All workers are at the start of the epoch."""
+        self._snapshot = None if self._every == 1 else self._now()
 
     def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:
         """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free."""

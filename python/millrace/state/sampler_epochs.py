@@ -32,8 +32,8 @@ class SamplerEpochs:
         elif self._last == epoch and self._finished and not self._warned and getattr(self._sampler, "num_replicas", 1) > 1:
             self._warned = True
             warnings.warn(
-                f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call sampler.set_epoch(epoch) before each "
-                "epoch, or give the loader auto_epoch=True",
+                f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call sampler.set_epoch(epoch) "
+                "before each epoch, or give the loader auto_epoch=True",
                 stacklevel=2,
             )
         self._last, self._finished = self._sampler.epoch, False

@@ -23,14 +23,14 @@ TASK = 1  # length of the index list's pickle, bytes of the slot that have memor
 RESUME = 2  # a new epoch; the slot holds the pickle of what torch calls the shared seed
 STOP = 3
 
-# From a worker. Each but RESUMED brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
+# From a worker. Each brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
 # memory, samples.
 ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors, state), or absent
 TREE = 2  # (batch, errors, state); the pickle is of (fields, the value's pickle, number of tensors among the fields)
 INLINE = 3  # (batch, errors, state); the pickle is torch's own, with tensors in torch's own shared memory
-ENDED = 4  # the dataset's iterator has ended; the pickle is of the state, or absent
+ENDED = 4  # the dataset's iterator has ended; the pickle is of the worker's state, or absent
 DROPPED = 5  # a task that came after the end
-RESUMED = 6
+RESUMED = 6  # the new epoch begins; the pickle is of the worker's state, or absent
 
 
 class Descriptor:

@@ -274,16 +274,16 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
     ) -> None:
         ring = self._ring
         ring.set_reserved(slot, reserved)
-        if kind == channel.RESUMED:
+        if kind in (channel.RESUMED, channel.ENDED, channel.DROPPED):
+            worker = self._ends.index(end)
+            state = pickle.loads(ring.get(slot, 0, length)) if length else None
             ring.give_back(slot)
-            self._arrived.append((_utils.worker._ResumeIteration(), None))
-            return
-        if kind in (channel.ENDED, channel.DROPPED):
-            if kind == channel.ENDED:
-                state = pickle.loads(ring.get(slot, 0, length)) if length else None
-                self._progress.worker_ended(self._ends.index(end), state)
-                self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(self._ends.index(end))))
-            ring.give_back(slot)
+            if kind == channel.RESUMED:
+                self._progress.restarted(worker, state)
+                self._arrived.append((_utils.worker._ResumeIteration(), None))
+            elif kind == channel.ENDED:
+                self._progress.worker_ended(worker, state)
+                self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(worker)))
             return
         copy = ring.free_slots < self._spare_slots
         self._record.counters["overflow_slots"] += copy

@@ -129,7 +129,7 @@ class _Worker:
             self._sink.open(slot, reserved)
             if kind == channel.RESUME:
                 self._resume(pickle.loads(self._ring.get(slot, 0, length)))
-                self._answer(channel.RESUMED, slot)
+                self._answer_with_state(channel.RESUMED, slot)
                 continue
             if self._ended:
                 self._answer(channel.DROPPED, slot, task)
@@ -211,7 +211,8 @@ class _Worker:
                 value = self._fetcher.fetch(index)
             except Exception as error:
                 if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
-                    self._end(slot, task)
+                    self._ended = True
+                    self._answer_with_state(channel.ENDED, slot, task)
                     return
                 value, self._sink.samples = self._wrapped(), 0
             else:
@@ -226,13 +227,12 @@ class _Worker:
             self._sink.samples = 0
             self._send(slot, task, self._wrapped())
 
-    def _end(self, slot: int, task: int) -> None:
-        self._ended = True
-        state, length = self._worker_state(), 0
+    def _answer_with_state(self, kind: int, slot: int, task: int = 0) -> None:
+        state, length = None if self._failure is not None else self._worker_state(), 0
         if state is not None:
             data = ForkingPickler.dumps(state, 5)
             length, self._sink.reserved = len(data), self._ring.put(slot, 0, data, self._sink.reserved)
-        self._answer(channel.ENDED, slot, task, 0, length)
+        self._answer(kind, slot, task, 0, length)
 
     def _worker_state(self) -> Any:
         """Where the dataset stands here; None when it does not say. An error in saying it is an error of state_dict(), not of a batch."""

@@ -91,7 +91,8 @@ class _Thread(threading.Thread):
                 ended = False
                 if init_failure is None:
                     fetcher, failure = self._fetcher(sink, where)
-                self._answers.put((task, None, self._worker_id, None))
+                state = None if failure is not None else self._worker_state(fetcher, where)
+                self._answers.put((task, None, self._worker_id, state))
                 continue
             if ended:
                 continue
@@ -195,7 +196,9 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 task, data, worker, state = self._answers.get(timeout=_SIGNAL_SLICE_S)
                 if isinstance(data, _utils.worker._IterableDatasetStopIteration):
                     self._progress.worker_ended(worker, state)
-                elif data is not None:
+                elif data is None:
+                    self._progress.restarted(worker, state)
+                else:
                     self._progress.arrived(worker)
                     data = Answer(*data, state)
                 return task, data

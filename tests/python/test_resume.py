@@ -1,0 +1,409 @@
+"""A loader that goes on from a state gives what the one it was taken from would have given, on every engine."""
+
+from __future__ import annotations
+
+import json
+import random
+
+
+
+import pytest
+import torch
+from loader_data import make_folder
+from torch.utils.data import Dataset, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
+
+import millrace
+from millrace import DataLoader, samplers
+
+SIZE = 23
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return SIZE
+
+    def __getitem__(self, index):
+        return index * index
+
+
+class Counting(IterableDataset):
+    """Stateful: each worker's share is told apart by its tens."""
+
+    def __init__(self):
+        self.at = self.start = 0
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        worker = 0 if info is None else info.id
+        self.at, self.start = self.start, 0
+        while self.at < SIZE + worker:
+            self.at += 1
+            yield 100 * worker + self.at
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.start = state["at"]
+
+
+class Stateless(Counting):
+    state_dict = load_state_dict = None
+
+
+class Doubled(Sampler):
+    """A user's sampler that draws from torch's global generator and has no state."""
+
+    def __len__(self):
+        return 2 * SIZE
+
+    def __iter__(self):
+        yield from torch.randperm(SIZE).tolist() * 2
+
+
+class Growing:
+    """A user's batch sampler with a state."""
+
+    def __init__(self):
+        self.done = 0
+
+    def __len__(self):
+        return 6
+
+    def __iter__(self):
+        while self.done < 6:
+            self.done += 1
+            yield list(range(self.done))
+        self.done = 0
+
+    def state_dict(self):
+        return {"done": self.done}
+
+    def load_state_dict(self, state):
+        self.done = state["done"]
+
+
+def own():
+    return torch.Generator().manual_seed(11)
+
+
+DATA = {"rows": lambda: TensorDataset(torch.arange(SIZE)), "python": Squares}
+ORDERS = {
+    "in order": lambda data: {"batch_size": 4},
+    "shuffled": lambda data: {"batch_size": 4, "shuffle": True},
+    "own generator": lambda data: {"batch_size": 4, "shuffle": True, "generator": own()},
+    "sampler's generator": lambda data: {"batch_size": 4, "sampler": torch.utils.data.RandomSampler(data, generator=own())},
+    "weighted": lambda data: {"batch_size": 4, "sampler": WeightedRandomSampler(torch.arange(1.0, SIZE + 1), 30)},
+    "user's sampler": lambda data: {"batch_size": 4, "sampler": Doubled()},
+    "user's batches": lambda data: {"batch_sampler": Growing()},
+    "lists": lambda data: {"batch_sampler": [[1, 2], [3], [0, 5, 6], [7], [8]]},
+    "permutation": lambda data: {"batch_size": 4, "sampler": samplers.PermutationSampler(SIZE, seed=3)},
+    "buffered": lambda data: {"batch_size": 4, "sampler": samplers.ShuffleBuffer(6)(samplers.PermutationSampler(SIZE, seed=3))},
+    "our batches": lambda data: {"batch_sampler": samplers.StratifiedBatchSampler([i % 3 for i in range(SIZE)], 6)},
+    "no batches": lambda data: {"batch_size": None, "shuffle": True},
+    "last one dropped": lambda data: {"batch_size": 4, "shuffle": True, "drop_last": True},
+}
+ENGINES = {
+    "inline": {"num_workers": 0},
+    "workers": {"num_workers": 2},
+    "threads": {"num_workers": 2, "worker_method": "thread"},
+    "persistent": {"num_workers": 2, "persistent_workers": True},
+}
+
+
+def values(batches):
+    return [str(batch) for batch in batches]
+
+
+def check(make, cut, epochs_before=1, later=True):
+    """Cut after `cut` batches of an epoch; a new loader from the state (through JSON) gives the rest, and the epoch after it."""
+    torch.manual_seed(cut)
+    loader = make()
+    for _ in range(epochs_before):
+        list(loader)
+    iterator = iter(loader)
+    for _ in range(cut):
+        next(iterator)
+    state = loader.state_dict()
+    rest, after = values(iterator), values(loader)
+
+    torch.manual_seed(1000)
+    resumed = make()
+    resumed.load_state_dict(json.loads(json.dumps(state)))
+    assert resumed.state_dict() == json.loads(json.dumps(state))
+    assert values(resumed) == rest
+    if later:
+        assert values(resumed) == after
+    return state
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("data", DATA)
+def test_every_order_on_every_engine(data, order, engine):
+    def make():
+        dataset = DATA[data]()
+        return DataLoader(dataset, **ORDERS[order](dataset), **ENGINES[engine])
+
+    torch.manual_seed(0)
+    length = len(list(make()))
+    later = order in ("in order", "own generator", "sampler's generator", "lists", "permutation", "buffered", "our batches")
+    for cut in {0, 1, random.Random(order + engine).randint(2, length - 1), length}:
+        check(make, cut, later=later)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("data", DATA)
+def test_behind_an_epoch_the_next_one_begins(data, engine):
+    def make():
+        return DataLoader(DATA[data](), 4, shuffle=True, **ENGINES[engine])
+
+    torch.manual_seed(5)
+    loader = make()
+    list(loader)
+    state = loader.state_dict()
+    expected = values(loader), values(loader)
+    torch.manual_seed(5)
+    list(make())  # what the program drew meanwhile
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert values(resumed) == expected[0]
+    if engine != "persistent":  # whose further epochs draw no base seed, which a new loader has drawn
+        assert values(resumed) == expected[1]
+
+
+def test_drawing_goes_on_as_ever():
+    """Of torch's global generator a resumed epoch takes what an epoch takes, and what the state says is drawn again beside it."""
+    for options in ({"shuffle": True}, {"sampler": WeightedRandomSampler(torch.ones(SIZE), 5)}):
+        dataset = TensorDataset(torch.arange(SIZE))
+        loader = DataLoader(dataset, 4, **options)
+        next(iter(loader))
+        state = loader.state_dict()
+
+        def left_behind(state):
+            torch.manual_seed(7)
+            loader = DataLoader(dataset, 4, **options)
+            loader.load_state_dict(state)
+            list(loader)
+            return torch.get_rng_state().tolist()
+
+        assert left_behind(state) == left_behind({})
+
+
+@pytest.mark.parametrize("every", [1, 3, 0])
+@pytest.mark.parametrize("dataset", [Counting, Stateless])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_streams(engine, dataset, every, caplog):
+    def make():
+        return DataLoader(dataset(), 4, snapshot_every_n_steps=every, **ENGINES[engine])
+
+    length = len(list(make()))
+    for cut in (0, 1, 2, 7 if engine != "inline" else 5, length - 1, length):
+        check(make, cut, later=False)
+    told = dataset is Stateless and (every != 0 or engine == "inline")
+    assert ("read again" in caplog.text) == told
+
+
+def test_a_worker_that_has_ended_stays_ended():
+    """The state behind the end of a worker's share is that of its next epoch; resuming must not begin it again."""
+
+    class Uneven(Counting):
+        def __iter__(self):
+            for number in super().__iter__():
+                if number > 2 and number < 100:
+                    break
+                yield number
+            self.at = 0
+
+    for cut in range(1, 8):
+        check(lambda: DataLoader(Uneven(), 1, num_workers=2), cut, later=False)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_transforms_repeat(tmp_path, engine):
+    """Crops of a resumed epoch are those it would have had, also of samples that come several times."""
+    make_folder(tmp_path)
+    dataset = millrace.datasets.ImageFolder(
+        tmp_path, millrace.transforms.Compose([millrace.transforms.RandomResizedCrop(8), millrace.transforms.ToTensor()])
+    )
+    for sampler in (None, torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=30, generator=own())):
+        options = {"sampler": sampler, "shuffle": None if sampler else True, "native": "require", **ENGINES[engine]}
+        loader = DataLoader(dataset, 4, **options)
+        list(loader)
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        state = loader.state_dict()
+        rest = list(iterator)
+        resumed = DataLoader(dataset, 4, **options)
+        resumed.load_state_dict(state)
+        again = list(resumed)
+        assert len(again) == len(rest) and (resumed.seed, resumed.epoch) == (loader.seed, loader.epoch)
+        assert all(torch.equal(a, b) and torch.equal(x, y) for (a, x), (b, y) in zip(again, rest))
+
+
+def test_state_is_small_quick_and_never_changes():
+    loader = DataLoader(TensorDataset(torch.arange(10_000)), 4, shuffle=True, generator=own())
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    text = json.dumps(state)
+    for _ in range(5):
+        next(iterator)
+    assert json.dumps(state) == text and json.dumps(loader.state_dict()) != text
+    assert len(text) < 10_000
+
+
+def test_a_state_before_anything_starts_nothing():
+    loader = DataLoader(Squares(), 4, shuffle=True, num_workers=2)
+    before = torch.get_rng_state()
+    state = loader.state_dict()
+    assert torch.equal(before, torch.get_rng_state()) and loader._iterator is None and loader.stats()["batches"] == 0
+    first = values(loader)
+    loader.load_state_dict(state)
+    assert values(loader) == first
+
+
+def test_a_loop_that_was_left_can_be_resumed():
+    loader = DataLoader(Squares(), 4, num_workers=2)
+    seen = []
+    for batch in loader:
+        seen.append(str(batch))
+        if len(seen) == 2:
+            break
+    state = loader.state_dict()
+    resumed = DataLoader(Squares(), 4, num_workers=2)
+    resumed.load_state_dict(state)
+    assert seen + values(resumed) == values(DataLoader(Squares(), 4))
+
+
+def test_another_batch_size_goes_on_at_the_sample():
+    loader = DataLoader(TensorDataset(torch.arange(SIZE)), 4, shuffle=True)
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    state = loader.state_dict()
+    rest = [i for batch in iterator for i in batch[0].tolist()]
+    resumed = DataLoader(TensorDataset(torch.arange(SIZE)), 3, shuffle=True)
+    with pytest.warns(UserWarning, match="batch_size was 4"):
+        resumed.load_state_dict(state)
+    assert [i for batch in resumed for i in batch[0].tolist()] == rest
+
+
+def test_order_is_free_and_nothing_is_lost():
+    loader = DataLoader(Squares(), 1, num_workers=2, in_order=False)
+    for cut in (0, 1, 5, 12):
+        iterator = iter(loader)
+        seen = [int(next(iterator)) for _ in range(cut)]
+        state = loader.state_dict()
+        del iterator
+        resumed = DataLoader(Squares(), 1, num_workers=2, in_order=False)
+        resumed.load_state_dict(state)
+        assert sorted(seen + [int(batch) for batch in resumed]) == [i * i for i in range(SIZE)]
+
+
+class Broken(Squares):
+    def __getitem__(self, index):
+        if index % 5 == 1:
+            raise ValueError(f"sample {index} is broken")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_samples_left_out_stay_left_out(engine, on_error):
+    for cut in range(5):
+        check(lambda: DataLoader(Broken(), 4, on_error=on_error, **ENGINES[engine]), cut)
+
+
+def test_errors_are_steps_too():
+    loader = DataLoader(Broken(), 4, num_workers=2)
+
+    def use(iterator, steps):
+        seen = []
+        while len(seen) < steps:
+            try:
+                seen.append(str(next(iterator)))
+            except StopIteration:
+                break
+            except ValueError as error:
+                seen.append(str(error).splitlines()[-1])
+        return seen
+
+    everything = use(iter(loader), 99)
+    for cut in range(7):
+        iterator = iter(loader)
+        before, state = use(iterator, cut), loader.state_dict()
+        del iterator
+        resumed = DataLoader(Broken(), 4, num_workers=2)
+        resumed.load_state_dict(state)
+        assert before + use(iter(resumed), 99) == everything
+
+
+class Unsaveable(Counting):
+    def state_dict(self):
+        raise RuntimeError("no state today")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_dataset_that_cannot_be_saved_can_be_used(engine):
+    loader = DataLoader(Unsaveable(), 4, **ENGINES[engine])
+    assert values(loader) == values(DataLoader(Counting(), 4, **ENGINES[engine]))
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(RuntimeError, match="no state today"):
+        loader.state_dict()
+
+
+def saved(**options):
+    loader = DataLoader(Squares(), 4, **options)
+    next(iter(loader))
+    return loader.state_dict()
+
+
+def test_bad_states_are_refused():
+    loader = DataLoader(Squares(), 4)
+    for bad, error, words in (
+        ([1], TypeError, "is a dict"),
+        ({"epoch": 3}, ValueError, "no loader's state"),
+        ({**saved(), "millrace": {"version": 99}}, ValueError, "version 99"),
+    ):
+        with pytest.raises(error, match=words):
+            loader.load_state_dict(bad)
+    with pytest.raises(ValueError, match="samples in the dataset: 23, and this loader has 10"):
+        DataLoader(range(10), 4).load_state_dict(saved())
+    with pytest.raises(ValueError, match="BatchSampler of SequentialSampler.*BatchSampler of RandomSampler"):
+        DataLoader(Squares(), 4, shuffle=True).load_state_dict(saved())
+    with pytest.warns(UserWarning, match="dataset was"):
+        DataLoader(range(SIZE), 4).load_state_dict(saved())
+    for then, now in ((0, 2), (2, 0), (2, 3)):
+        resumed = DataLoader(Squares(), 4, num_workers=now)
+        resumed.load_state_dict(saved(num_workers=then))
+        with pytest.raises(AssertionError, match=f"num_workers={then}, and the loader has {now}"):
+            iter(resumed)
+    damaged = saved(shuffle=True, generator=own())
+    damaged["_sampler_iter_state"]["sampler"]["generator"] = "no base64"
+    resumed = DataLoader(Squares(), 4, shuffle=True, generator=own())
+    resumed.load_state_dict(damaged)
+    with pytest.raises(ValueError, match="damaged"):
+        list(resumed)
+
+
+def test_an_empty_state_begins_anew():
+    loader = DataLoader(Squares(), 4, num_workers=2, persistent_workers=True)
+    iterator = iter(loader)
+    next(iterator)
+    loader.load_state_dict({})
+    assert values(loader) == values(DataLoader(Squares(), 4)) and loader.epoch == 0
+
+
+def test_loaders_are_copied_and_pickled_with_their_place():
+    import copy
+    import pickle
+
+    loader = DataLoader(Squares(), 4, shuffle=True)
+    iterator = iter(loader)
+    next(iterator)
+    for twin in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        assert len(list(twin)) == 6
+    loader.load_state_dict(loader.state_dict())
+    assert len(list(copy.deepcopy(loader))) == 5
