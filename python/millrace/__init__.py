@@ -11,6 +11,7 @@ from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
+from .rank_report import rank_report
 from .state import gather_state, merge_states
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "get_worker_info",
     "install",
     "merge_states",
+    "rank_report",
     "samplers",
     "transforms",
     "uninstall",

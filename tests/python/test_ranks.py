@@ -1,0 +1,169 @@
+"""Several ranks: real processes under torchrun, and what a single one can tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from ranks_script import BATCH, CUT, SIZE, Squares
+from torch.utils.data import DistributedSampler, IterableDataset
+
+import millrace
+from millrace import DataLoader, samplers
+
+SCRIPT = Path(__file__).with_name("ranks_script.py")
+
+
+def torchrun(ranks: int, folder: Path, phase: str) -> dict:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(SCRIPT), str(folder), phase]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads((folder / f"{phase}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def four_ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    return folder, torchrun(4, folder, "first")
+
+
+def rounds(parts):
+    return [index for step in zip(*parts) for index in step]
+
+
+@pytest.mark.parametrize("kind", ["torch", "ours"])
+def test_cover_is_disjoint_and_steps_are_equal(four_ranks, kind):
+    parts = [seen + rest for seen, rest in four_ranks[1][kind]]
+    assert {len(part) for part in parts} == {-(-SIZE // 4)}
+    order = rounds(parts)
+    assert sorted(order[:SIZE]) == list(range(SIZE)) and order[SIZE:] == order[: len(order) - SIZE]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_resume_on_other_ranks(four_ranks, ranks):
+    folder, first = four_ranks
+    second = torchrun(ranks, folder, f"on {ranks}")
+    for kind in ("torch", "ours"):
+        seen = rounds([seen for seen, _ in first[kind]])
+        assert len(seen) == 4 * CUT * BATCH
+        read = rounds(second[kind])
+        left = SIZE - len(seen)
+        assert sorted(seen + read[:left]) == list(range(SIZE)) and len(read) - left < ranks
+        assert read[:left] == rounds([rest for _, rest in first[kind]])[:left], "in the same order"
+
+
+def test_equal_steps(four_ranks):
+    found = four_ranks[1]["uneven"]
+    own = [[10 * rank + i for i in range(rank + 2)] for rank in range(4)]
+    for name, expected in {
+        "drop": [lists[:2] for lists in own],
+        "repeat": [(lists * 3)[:5] for lists in own],
+        "pad": [lists + lists[-1:] * (5 - len(lists)) for lists in own],
+    }.items():
+        assert found[name] == [[each, each] for each in expected], name
+
+
+def test_tensor_parallel_ranks_read_the_same(four_ranks):
+    found = four_ranks[1]["groups"]
+    for name in ("mesh", "group"):
+        (a, seed_a), (b, seed_b), (c, seed_c), (d, seed_d) = found[name]
+        assert a == b and c == d and seed_a == seed_b and seed_c == seed_d, name
+        for epoch in range(2):
+            assert sorted(rounds([a[epoch], c[epoch]])[:SIZE]) == list(range(SIZE))
+        assert a[0] != a[1], "auto_epoch shuffles anew"
+    parts = [epochs[0] for epochs, _ in found["both dimensions"]]
+    assert sorted(rounds(parts)[:SIZE]) == list(range(SIZE))
+
+
+def test_report_says_who_reads_what(four_ranks):
+    report = four_ranks[1]["report"]
+    lines = report.splitlines()
+    assert len(lines) == 6 and lines[1].split()[:3] == ["0", "26", "7"]
+    assert "101 of 101 samples are read" in lines[-1] and "3 more than once" in lines[-1]
+
+
+# -- one process -----------------------------------------------------------------------------------------------------------------
+
+
+def distributed(rank=0, ranks=2, **options):
+    return DistributedSampler(Squares(), num_replicas=ranks, rank=rank, **options)
+
+
+@pytest.mark.parametrize("workers, persistent", [(0, False), (1, False), (1, True)])
+def test_forgotten_set_epoch_is_noticed_once(workers, persistent):
+    loader = DataLoader(Squares(), 10, sampler=distributed(), num_workers=workers, persistent_workers=persistent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        next(iter(loader))
+        list(loader)
+    with pytest.warns(UserWarning, match="epoch is still 0.*auto_epoch=True") as noticed:
+        for _ in range(4):
+            list(loader)
+    assert len(noticed) == 1
+
+
+@pytest.mark.parametrize("options", [{"shuffle": False}, {"ranks": 1}])
+def test_nothing_to_notice(options):
+    for set_epoch in (False, True) if not options else (False,):
+        sampler = distributed(**options)
+        loader = DataLoader(Squares(), 10, sampler=sampler)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for epoch in range(3):
+                if set_epoch:
+                    sampler.set_epoch(epoch)
+                list(loader)
+
+
+@pytest.mark.parametrize("workers, persistent", [(0, False), (1, True)])
+def test_auto_epoch(workers, persistent):
+    def order(loader):
+        return [index for batch in loader for index in batch.tolist()]
+
+    sampler = distributed()
+    expected = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        expected.append(list(sampler))
+    loader = DataLoader(Squares(), 10, sampler=distributed(), auto_epoch=True, num_workers=workers, persistent_workers=persistent)
+    assert [order(loader) for _ in range(2)] == expected[:2]
+    state = loader.state_dict()
+    assert order(loader) == expected[2]
+    resumed = DataLoader(Squares(), 10, sampler=distributed(), auto_epoch=True, num_workers=workers, persistent_workers=persistent)
+    resumed.load_state_dict(state)
+    assert order(resumed) == expected[2]
+    own = DataLoader(Squares(), 10, sampler=distributed(), auto_epoch=True)
+    for epoch in (0, 2, 1):
+        own.sampler.set_epoch(epoch)
+        assert order(own) == expected[epoch], "who sets it is not corrected"
+
+
+def test_bad_ranks_are_refused():
+    with pytest.raises(ValueError, match="equal_steps='even' is unknown"):
+        DataLoader(Squares(), equal_steps="even")
+    with pytest.raises(ValueError, match="names a dimension of a mesh"):
+        DataLoader(Squares(), mesh_dim="data")
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    with pytest.raises(millrace.UnavailableError, match="has no len"):
+        iter(DataLoader(Stream(), equal_steps="drop"))
+    with pytest.raises(ValueError, match=r"interval \[0, 1\]"):
+        samplers.PermutationSampler(10, num_replicas=2, rank=2)
+
+
+def test_report_of_a_single_rank():
+    report = millrace.rank_report(DataLoader(range(10), 4, shuffle=True))
+    assert "10 of 10 samples are read" in report
+    before = torch.get_rng_state()
+    millrace.rank_report(DataLoader(range(10), 4, shuffle=True))
+    assert torch.equal(before, torch.get_rng_state())
