@@ -69,6 +69,18 @@ def test_the_script_trains(tmp_path: Path) -> None:
     assert re.search(r"epoch 2: \d+\.\d% of the validation photos right", done.stdout) and "transform: native" in done.stdout
 
 
+def test_resume_tells_its_story() -> None:
+    done = run(EXAMPLES / "resume.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resumed in epoch 2, behind step 40" in done.stdout and "losses of all steps are the same" in done.stdout
+
+
+def test_distributed_tells_its_story() -> None:
+    done = run(EXAMPLES / "distributed.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1001 of 1001 samples are read" in done.stdout and "together: 1001 of 1001 samples" in done.stdout
+
+
 @pytest.mark.slow
 def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import demo
