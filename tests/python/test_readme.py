@@ -36,7 +36,7 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         exec(block, names)
     out = capsys.readouterr().out
     assert "native" in out and "python —" not in out
-    assert names["loader"].on_error == "replace"
+    assert names["loader"].auto_epoch, "the last loader of the page"
 
 
 def test_at_gives_a_row_of_the_epoch_again(tmp_path: Path) -> None:
