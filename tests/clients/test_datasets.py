@@ -90,6 +90,7 @@ def test_batches_are_torchs(kind, view, tmp_path):
     dataset = VIEWS[view](numbers(), str(tmp_path / "saved")).with_format(kind)
     both(dataset)
     both(dataset, shuffle=True, drop_last=True)
+    both(dataset, num_workers=2)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -87,6 +87,7 @@ class _Stored:
             raise self.refusal(f"is decoded by {type(dataset._info.features[name]).__name__}", "remove it with remove_columns()")
         self.shape, self.dtype = self._row(chunked.type)
         self.numpy_only = dataset._format_type == "numpy"
+        self.mapped = bool(dataset.cache_files)
         self.tables = tuple(self._table(chunk) for chunk in chunked.chunks)
 
     def refusal(self, what: str, remedy: str) -> NotLowered:
@@ -136,4 +137,4 @@ class _Stored:
         # numpy rounds float64 to float16 at once, torch through float32; neither says what becomes of a float that no int can hold.
         if (self.numpy_only and made == "float16" and self.dtype != "float16") or ("float" in self.dtype and "float" not in made):
             raise self.refusal(f"is formatted from {self.dtype} to {made}", "cast it to that type")
-        return Column(self.tables, sample_type, self.dtype, self.shape, None if made == self.dtype else made, index_map)
+        return Column(self.tables, sample_type, self.dtype, self.shape, None if made == self.dtype else made, index_map, self.mapped)
