@@ -1,4 +1,6 @@
 // RowGather: rows of tensors and arrays as batches. int64_array: indices that Python holds, as numbers.
+#include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <span>
@@ -15,8 +17,10 @@ namespace millrace::python {
 namespace {
 
 // From here on threads copy, and the ring's warm pages pay: a fresh page costs as much as copying 10 kB. Below it, copying takes
-// less time than handing the work to another thread.
+// less time than handing the work to another thread. Rows in mapped files always are the threads': each may wait for the disk, and a
+// few of them are a piece, so that the threads wait at the same time.
 constexpr size_t kLargeFieldBytes = size_t{256} << 10;
+constexpr size_t kMappedRowsPerPiece = 16;
 
 using Int64Array = py::array_t<int64_t, py::array::c_style>;
 
@@ -72,9 +76,10 @@ struct Field {
   RowField native;
   std::vector<int64_t> row_shape;
   DType type = DType::f32;
+  bool mapped = false;             // into memory from a file
 
-  Field(const py::sequence& parts, const py::object& index_map, std::vector<int64_t> shape, const std::string& dtype)
-      : row_shape(std::move(shape)) {
+  Field(const py::sequence& parts, const py::object& index_map, std::vector<int64_t> shape, const std::string& dtype, bool from_file)
+      : row_shape(std::move(shape)), mapped(from_file) {
     const auto known = dtype_named(dtype);
     if (!known) throw py::value_error("dtype '" + dtype + "' is not one that batches can have");
     type = *known;
@@ -118,9 +123,9 @@ class RowGather {
   RowGather(const py::sequence& fields, int64_t samples, int threads, int slots)
       : samples_(samples), threads_(threads), slots_(slots) {
     for (const py::handle field : fields) {
-      const auto [parts, map, shape, dtype] =
-          py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string>>(field);
-      fields_.emplace_back(parts, map, shape, dtype);
+      const auto [parts, map, shape, dtype, mapped] =
+          py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string, bool>>(field);
+      fields_.emplace_back(parts, map, shape, dtype, mapped && threads > 0);
     }
     addresses_.resize(fields_.size());
   }
@@ -145,9 +150,10 @@ class RowGather {
     std::vector<RowCopy> copies;
     for (size_t i = 0; i < fields_.size(); ++i) {
       const size_t row_bytes = fields_[i].native.row_bytes;
-      if (row_bytes * batch.rows >= kLargeFieldBytes) {
+      if (fields_[i].mapped || row_bytes * batch.rows >= kLargeFieldBytes) {
         batch.large.push_back(i);
         copies.push_back({i, row_bytes, std::exchange(addresses_[i], {})});
+        if (fields_[i].mapped) copies.back().piece_bytes = std::min(copies.back().piece_bytes, kMappedRowsPerPiece * row_bytes);
         continue;
       }
       void* data = nullptr;
@@ -220,11 +226,20 @@ class RowGather {
     wait_ns_ += now_ns() - start;
     Pending& batch = pending_.front();
     for (size_t i = 0; i < leases.size(); ++i) {
-      const Field& field = fields_[batch.large[i]];
-      batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(
-          tensor_from_lease(std::move(leases[i]), field.batch_shape(batch.rows), field.type));
+      batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(batch_tensor(fields_[batch.large[i]], batch.rows, leases[i]));
     }
     batch.large.clear();
+  }
+
+  // A small field leaves its slot: users who keep every batch's labels would keep the threads from working ahead.
+  static PyObject* batch_tensor(const Field& field, size_t rows, Lease& lease) {
+    const size_t bytes = field.native.row_bytes * rows;
+    if (bytes >= kSmallFieldBytes) return tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
+    void* data = nullptr;
+    PyObject* tensor = new_tensor(field.batch_shape(rows), field.type, &data);
+    std::memcpy(data, lease.data(), bytes);
+    lease = {};
+    return tensor;
   }
 
   const int64_t samples_;

@@ -97,15 +97,15 @@ class Loader:
 class RowGather:
     """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
 
-    Each of `fields`: (tables, index map, shape of a row, dtype). Tables are tensors on the CPU or numpy arrays of that dtype, their
+    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files). Tables are tensors on the CPU or numpy arrays of that dtype, their
     rows dense; their rows are counted through. The map, int64 of shape (samples,), leads from samples to rows; None: the same.
-    Fields of a batch below 256 KiB are copied in submit(), larger ones by the threads, or in next() when there are none. The threads
-    start with the first large field; `stats()["slots"]` is 0 before.
+    Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files, by the threads. Without threads,
+    larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]` is 0 before.
     """
 
     def __init__(
         self,
-        fields: Sequence[tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str]],
+        fields: Sequence[tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str, bool]],
         samples: int,
         threads: int = 0,
         slots: int = 3,

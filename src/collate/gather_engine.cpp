@@ -21,7 +21,7 @@
 namespace millrace {
 namespace {
 
-size_t rows_per_piece(const RowCopy& copy) { return std::max<size_t>(1, kPieceBytes / std::max<size_t>(copy.row_bytes, 1)); }
+size_t rows_per_piece(const RowCopy& copy) { return std::max<size_t>(1, copy.piece_bytes / std::max<size_t>(copy.row_bytes, 1)); }
 
 int64_t piece_count(const RowCopy& copy) {
   const size_t rows = rows_per_piece(copy);

@@ -19,7 +19,7 @@
 //
 // Who: submit(), next(), discard_all() and close() belong to one thread at a time, the consumer's. Rows that were submitted must
 // stay where they are until their batch is handed out or close() has returned.
-// Ends: close() or the destructor let each thread finish its piece (at most kPieceBytes, or one row) and join it. In a forked
+// Ends: close() or the destructor let each thread finish its piece (RowCopy::piece_bytes) and join it. In a forked
 // child every call but the destructor throws Error(unavailable); the destructor does nothing there.
 #pragma once
 
@@ -32,8 +32,6 @@
 #include "core/batch_ring.h"
 
 namespace millrace {
-
-inline constexpr size_t kPieceBytes = size_t{256} << 10;  // about 50 us of copying between two looks at the queue
 
 class GatherEngine {
  public:

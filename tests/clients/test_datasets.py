@@ -19,14 +19,17 @@ FLOATS = ("float16", "float32", "float64")
 
 def numbers(count=COUNT, first=0):
     """One column of each kind that is recognised; `first` is the number in the first row."""
-    value, array, fixed = datasets.Value, np.arange(first, first + count), datasets.List
+    value, array, lists = datasets.Value, np.arange(first, first + count), datasets.List
     features = {name: value(name) for name in (*INTS, *FLOATS, "bool")}
     data = {name: (array * 5).astype(name) for name in INTS} | {name: (array / 3).astype(name) for name in FLOATS}
     features |= {
         "label": datasets.ClassLabel(num_classes=100),
-        "tokens": fixed(value("int32"), length=4),
-        "one": fixed(value("float64"), length=1),
-        "nested": fixed(fixed(value("float32"), length=2), length=3),
+        "tokens": lists(value("int32"), length=4),
+        "padded": lists(value("int32")),
+        "large": datasets.LargeList(value("int64")),
+        "one": lists(value("float64"), length=1),
+        "nested": lists(lists(value("float32"), length=2), length=3),
+        "pairs": lists(lists(value("uint8"))),
         "picture": datasets.Array2D((2, 3), "uint8"),
         "volume": datasets.Array3D((2, 1, 3), "float64"),
     }
@@ -34,6 +37,9 @@ def numbers(count=COUNT, first=0):
         "bool": array % 3 == 0,
         "label": array % 100,
         "tokens": [[i, 2, 3, -i] for i in array.tolist()],
+        "padded": [[i, 7, i * i] for i in array.tolist()],
+        "large": [[i, 7] for i in array.tolist()],
+        "pairs": [[[i % 200, 1], [2, 3]] for i in array.tolist()],
         "one": [[i / 7] for i in array.tolist()],
         "nested": [[[i, 1], [2, 3], [4, 5 + i]] for i in array.tolist()],
         "picture": [np.full((2, 3), i, np.uint8) for i in array],
@@ -90,6 +96,7 @@ def test_batches_are_torchs(kind, view, tmp_path):
     dataset = VIEWS[view](numbers(), str(tmp_path / "saved")).with_format(kind)
     both(dataset)
     both(dataset, shuffle=True, drop_last=True)
+    both(dataset, num_workers=2)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -189,7 +196,15 @@ REFUSED = {
     "device": (lambda: numbers().with_format("torch", device="cpu"), "device"),
     "unformatted columns": (lambda: numbers().with_format("torch", columns=["int8"], output_all_columns=True), "select_columns"),
     "text": (lambda: odd("title", datasets.Value("string"), ["a", "b", "c"]), "column 'title' is of Arrow type string"),
-    "lists of any length": (lambda: odd("tokens", datasets.List(datasets.Value("int32")), [[1], [2], [3]]), "column 'tokens'"),
+    "lists of different lengths": (
+        lambda: odd("tokens", datasets.List(datasets.Value("int32")), [[1], [2, 5], [3]]),
+        "column 'tokens' has lists of different lengths; pad them to one length",
+    ),
+    "inner lists of different lengths": (
+        lambda: odd("boxes", datasets.List(datasets.List(datasets.Value("int32"))), [[[1], [2, 5]], [[1, 2], [3]]]),
+        "column 'boxes' has lists of different lengths",
+    ),
+    "lists of text": (lambda: odd("words", datasets.List(datasets.Value("string")), [["a"], ["b"]]), "column 'words' is of Arrow"),
     "nulls": (lambda: odd("weight", datasets.Value("float32"), [1.0, None, 2.0]), "column 'weight' has nulls"),
     "null lists": (lambda: odd("box", datasets.List(datasets.Value("float32"), length=2), [[1, 2], None, [3, 4]]), "has nulls"),
     "nulls in lists": (lambda: odd("box", datasets.List(datasets.Value("float32"), length=2), [[1, 2], [None, 1]]), "has nulls"),

@@ -1,5 +1,7 @@
 """Data sets in memory: what is gathered natively is what torch fetches and collates, to types, strides, errors and random states."""
 
+import tempfile
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +31,15 @@ NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32
 TENSOR_TYPES = [getattr(torch, name) for name in [*NAMES, "bfloat16", "uint16", "uint32", "uint64"]]
 WIDE = torch.randn(COUNT, 30_000, generator=torch.Generator().manual_seed(2))  # batches of 4 take more than 256 KiB
 
+
+def mapped(array):
+    """The same in a file that has no name, mapped into memory."""
+    with tempfile.TemporaryFile() as file:
+        file.write(array.tobytes())
+        file.flush()
+        return np.memmap(file, array.dtype, "r", shape=array.shape)
+
+
 DATASETS = {
     "tensors": lambda: TensorDataset(X, Y),
     "one tensor": lambda: TensorDataset(X),
@@ -51,6 +62,8 @@ DATASETS = {
     "subset of numbers": lambda: Subset(Y, np.array([4, 3, -2, 20, 11])),
     "subsets of subsets": lambda: Subset(Subset(StackDataset(a=X, b=PIXELS), torch.arange(20, 2, -1)), range(15, 0, -2)),
     "numpy numbers as indices": lambda: Subset(TensorDataset(X, Y), list(np.arange(19, 2, -3))),
+    "mapped file": lambda: StackDataset(mapped(PIXELS), mapped(np.arange(COUNT)), mapped(WIDE.numpy()), Y),
+    "mapped file beside memory": lambda: ConcatDataset([StackDataset(mapped(PIXELS), Y), Subset(StackDataset(PIXELS, Y), [3, 1])]),
     "split": lambda: random_split(TensorDataset(X, Y), [0.7, 0.3], torch.Generator().manual_seed(3))[0],
     "empty subset": lambda: Subset(TensorDataset(X, Y), []),
     "concatenated": lambda: ConcatDataset([TensorDataset(X[:4], Y[:4]), TensorDataset(X[:0], Y[:0]), TensorDataset(X[9:], Y[9:])]),

@@ -193,3 +193,14 @@ def test_time_runs_out_and_the_iterator_goes_on():
             seen += len(next(iterator)) == 1
         except RuntimeError as error:
             assert str(error) == "DataLoader timed out after 1e-06 seconds"
+
+
+def test_small_rows_of_a_mapped_file_are_the_threads_and_may_all_be_kept(tmp_path):
+    numbers = np.memmap(tmp_path / "numbers", np.int64, "w+", shape=(4000,))
+    numbers[:] = np.arange(4000)
+    loader = millrace.DataLoader(numbers, 10, num_workers=2, native="require")
+    assert [value for batch in list(loader) for value in batch.tolist()] == list(range(4000))
+    stats = loader.stats()
+    assert stats["slots"] > 0 and stats["overflow_slots"] == 0
+    loader = millrace.DataLoader(numbers, 10, native="require")
+    assert len(list(loader)) == 400 and loader.stats()["slots"] == 0

@@ -1,14 +1,15 @@
 """Hugging Face's `datasets.Dataset` in the formats "torch" and "numpy": its rows lie in Arrow tables, in memory or in mapped files.
 
-Recognised are columns of numbers of fixed shape without nulls, which Arrow keeps behind each other: the engine reads them where
-they are, through the dataset's own indices (select, shuffle). What the format makes of them, dtypes above all, differs between
-versions of that library; so one sample is asked for, and says it. Neither `datasets` nor pyarrow is imported here.
+Recognised are columns of numbers, or of lists of numbers of one length, without nulls: Arrow keeps these behind each other, and the
+engine reads them where they are, through the dataset's own indices (select, shuffle). What the format makes of them, dtypes above
+all, differs between versions of that library; so one sample is asked for, and says it. Neither `datasets` nor pyarrow is
+imported here.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import torch
@@ -69,7 +70,7 @@ def _check_format(dataset: Any) -> None:
         raise NotLowered("output_all_columns=True adds columns that are not formatted; choose columns with select_columns()")
 
 
-def _index_map(dataset: Any) -> np.ndarray | None:
+def _index_map(dataset: Any) -> Optional[np.ndarray]:
     """What select() and shuffle() left: int64 of shape (samples,)."""
     if dataset._indices is None:
         return None
@@ -85,45 +86,68 @@ class _Stored:
         chunked = dataset._data.table.column(name)
         if dataset._info.features._column_requires_decoding.get(name):
             raise self.refusal(f"is decoded by {type(dataset._info.features[name]).__name__}", "remove it with remove_columns()")
-        self.shape, self.dtype = self._row(chunked.type)
+        sizes, self.dtype = self._row(chunked.type)
+        self.array_nd = hasattr(chunked.type, "storage_type")
         self.numpy_only = dataset._format_type == "numpy"
+        self.shape = self._shape(chunked, sizes)
+        self.mapped = bool(dataset.cache_files)
         self.tables = tuple(self._table(chunk) for chunk in chunked.chunks)
 
     def refusal(self, what: str, remedy: str) -> NotLowered:
         return NotLowered(f"column {self.name!r} {what}; {remedy}")
 
-    def _row(self, kind: Any) -> tuple[tuple[int, ...], str]:
-        """(shape of one row, name of its dtype)"""
-        whole, shape = kind, []
+    def _row(self, kind: Any) -> tuple[list[Optional[int]], str]:
+        """(sizes of one row's dimensions, None for lists of any length; name of its dtype)"""
+        whole, sizes = kind, []
         if hasattr(kind, "storage_type") and hasattr(kind, "shape"):  # Array2D to Array5D
-            shape, leaf = list(kind.shape), kind.storage_type
-            for _ in shape:
+            sizes, leaf = list(kind.shape), kind.storage_type
+            for _ in sizes:
                 leaf = leaf.value_type
             kind = leaf
-        while str(kind).startswith("fixed_size_list<"):
-            shape.append(kind.list_size)
+        while str(kind).startswith(("list<", "large_list<", "fixed_size_list<")):
+            sizes.append(getattr(kind, "list_size", None))
             kind = kind.value_type
-        if str(kind) not in _LEAVES or None in shape:
+        if str(kind) not in _LEAVES or (hasattr(whole, "storage_type") and None in sizes):
             remedy = "cast it to numbers of fixed shape: Value, List(..., length=n) or Array2D, or remove it with remove_columns()"
             raise self.refusal(f"is of Arrow type {whole}", remedy)
-        if shape and str(kind) == "bool":
+        if sizes and str(kind) == "bool":
             raise self.refusal("has lists of bools, which Arrow packs into bits", "cast it to uint8")
-        return tuple(shape), _LEAVES[str(kind)]
+        return sizes, _LEAVES[str(kind)]
+
+    def _shape(self, chunked: Any, sizes: list[Optional[int]]) -> tuple[int, ...]:
+        """Of one row: lists of any length are taken for as long as the first."""
+        values = next((chunk for chunk in chunked.chunks if len(chunk)), None)
+        values, shape = getattr(values, "storage", values), []
+        for size in sizes:
+            if size is None:
+                first = values.offsets[:2].to_pylist() if values is not None else [0]
+                size = first[-1] - first[0]
+            shape.append(size)
+            values = values.flatten() if values is not None else None
+        return tuple(shape)
 
     def _table(self, chunk: Any) -> np.ndarray:
         """The rows of one chunk, of shape (rows, *self.shape), where they lie; bools are unpacked, a byte each."""
         rows, values = len(chunk), getattr(chunk, "storage", chunk)
-        nulls = values.null_count
-        if hasattr(values, "offsets") and not (np.diff(values.offsets.to_numpy()) == self.shape[0]).all():
-            raise self.refusal(f"has rows of other shapes than {self.shape}", "filter them out")
-        for _ in self.shape:
+        for level in range(len(self.shape) + 1):
+            if values.null_count:
+                raise self.refusal("has nulls", "filter() them out, or fill them with map()")
+            if level == len(self.shape):
+                break
+            # What lies in an ArrayND has its shape; whoever wrote it checked that. Its outermost lists are quickly looked at.
+            if hasattr(values, "offsets") and (level == 0 or not self.array_nd) and self._differ(values, self.shape[level]):
+                remedy = "pad them to one length, as tokenizers do with padding='max_length', or give a collate_fn that pads"
+                raise self.refusal("has lists of different lengths", remedy)
             values = values.flatten()
-            nulls += values.null_count
-        if nulls or len(values) != rows * math.prod(self.shape):
-            raise self.refusal("has nulls", "filter() them out, or fill them with map()")
+        if len(values) != rows * math.prod(self.shape):
+            raise self.refusal(f"has rows of other shapes than {self.shape}", "filter() them out")
         return values.to_numpy(zero_copy_only=self.dtype != "bool").reshape(rows, *self.shape)
 
-    def column(self, value: Any, index_map: np.ndarray | None) -> Column:
+    @staticmethod
+    def _differ(lists: Any, size: int) -> bool:
+        return bool((np.diff(lists.offsets.to_numpy()) != size).any())
+
+    def column(self, value: Any, index_map: Optional[np.ndarray]) -> Column:
         """`value`: this field of one sample."""
         sample_type, shape = type(value), tuple(getattr(value, "shape", ()))
         made = str(getattr(value, "dtype", None)).removeprefix("torch.")
@@ -136,4 +160,4 @@ class _Stored:
         # numpy rounds float64 to float16 at once, torch through float32; neither says what becomes of a float that no int can hold.
         if (self.numpy_only and made == "float16" and self.dtype != "float16") or ("float" in self.dtype and "float" not in made):
             raise self.refusal(f"is formatted from {self.dtype} to {made}", "cast it to that type")
-        return Column(self.tables, sample_type, self.dtype, self.shape, None if made == self.dtype else made, index_map)
+        return Column(self.tables, sample_type, self.dtype, self.shape, None if made == self.dtype else made, index_map, self.mapped)

@@ -69,7 +69,7 @@ def _array(array: np.ndarray) -> RowSet:
     if not _rows_are_plain(array.shape, array.strides, array.itemsize):
         raise NotLowered("a numpy array's rows are not contiguous; use array.copy()")
     sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
-    column = Column((array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:])
+    column = Column((array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:], mapped=type(array) is np.memmap)
     return RowSet("numpy array", len(array), (column,), 0)
 
 
@@ -158,15 +158,15 @@ def _concat_dataset(dataset: ConcatDataset) -> RowSet:
 
 
 def _joined(columns: Sequence[Column], lengths: Sequence[int]) -> Column:
-    first = columns[0]
+    first, mapped = columns[0], any(column.mapped for column in columns)
     tables = tuple(table for column in columns for table in column.tables)
     if all(column.index_map is None for column in columns):
-        return Column(tables, *first.look)
+        return Column(tables, *first.look, mapped=mapped)
     maps, rows = [], 0
     for column, length in zip(columns, lengths):
         maps.append((np.arange(length) if column.index_map is None else column.index_map) + rows)
         rows += sum(map(len, column.tables))
-    return Column(tables, *first.look, np.concatenate(maps))
+    return Column(tables, *first.look, np.concatenate(maps), mapped)
 
 
 def _subset(subset: Subset) -> RowSet:
@@ -182,7 +182,7 @@ def _subset(subset: Subset) -> RowSet:
             indices = np.where(indices < 0, indices + rows.length, indices)
     composed = {id(c.index_map): c.index_map for c in rows.columns if c.index_map is not None}  # columns share their maps
     maps = {key: index_map[indices] for key, index_map in composed.items()}
-    columns = tuple(Column(column.tables, *column.look, maps.get(id(column.index_map), indices)) for column in rows.columns)
+    columns = tuple(Column(c.tables, *c.look, maps.get(id(c.index_map), indices), c.mapped) for c in rows.columns)
     return RowSet(f"Subset of {rows.name}", len(indices), columns, rows.layout, alone=rows.alone)
 
 

@@ -102,7 +102,7 @@ class RowsJob:
     counts_occurrences = False
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
-        fields = [(column.tables, column.index_map, column.shape, column.dtype) for column in self.row_set.columns]
+        fields = [(c.tables, c.index_map, c.shape, c.dtype, c.mapped) for c in self.row_set.columns]
         slots = ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
         gather = _core.RowGather(fields, self.row_set.length, threads, slots)
         return RowsEngine(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)

@@ -17,6 +17,7 @@ Table = Union[torch.Tensor, np.ndarray]
 class Column:
     """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same).
 
+    `mapped`: the tables lie in mapped files, so that reading a row may have to wait for the disk.
     `made`: the dtype of batches, to which the gathered rows are converted once per batch; None: `dtype`, that of the tables.
     """
 
@@ -26,6 +27,7 @@ class Column:
     shape: tuple[int, ...]  # of one row
     made: Optional[str] = None
     index_map: Optional[np.ndarray] = None
+    mapped: bool = False
 
     @property
     def row_bytes(self) -> int:

@@ -209,8 +209,8 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 if dead and self._answers.empty():
                     raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
 
-    def _process_data(self, data: Any, worker_idx: int) -> Any:
-        batch = super()._process_data(data, worker_idx)
+    def _next_data(self) -> Any:
+        batch = super()._next_data()
         return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:

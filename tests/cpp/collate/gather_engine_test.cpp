@@ -77,6 +77,21 @@ TEST_P(Gather, BatchesComeInOrderAndEnd) {
   EXPECT_EQ(engine.overflow_count(), 0) << "one batch with the user, one in work: two slots are enough";
 }
 
+TEST_P(Gather, PiecesMayBeSmall) {
+  GatherEngine engine(GetParam(), 2, 2);
+  std::vector<Lease> out;
+  for (int64_t i = 0; i < 20; ++i) {
+    std::vector<RowCopy> copies = batch(i, 23);
+    copies[0].piece_bytes = 1;  // a row is the least
+    copies[1].piece_bytes = static_cast<size_t>(i) * 3000;
+    engine.submit(std::move(copies));
+  }
+  for (int64_t i = 0; i < 20; ++i) {
+    ASSERT_EQ(next(engine, out), Status::ready);
+    EXPECT_TRUE(holds(out, i, 23)) << i;
+  }
+}
+
 TEST_P(Gather, WhoKeepsEveryBatchGetsEveryBatch) {
   GatherEngine engine(GetParam(), 2, 2);
   std::vector<std::vector<Lease>> kept(8);

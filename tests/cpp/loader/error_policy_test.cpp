@@ -170,6 +170,21 @@ TEST_P(Policies, SkipWithNothingReadableIsAnErrorNotAnEmptyEpoch) {
   EXPECT_EQ(engine->stats().errors.size(), 30u);
 }
 
+TEST_P(Policies, TheListOfErrorsEndsButTheCountGoesOn) {
+  auto rows = std::make_shared<FakeRows>();
+  rows->size = static_cast<int64_t>(kMostErrors) + 101;
+  for (int64_t i = 1; i < rows->size; ++i) rows->unreadable_at_finish.insert(i);
+  const auto engine = loader(rows, options(ErrorPolicy::skip));
+  engine->start_epoch(1, 0);
+  engine->submit(range(0, rows->size));
+  engine->end_epoch();
+  Batch batch;
+  ASSERT_EQ(next(*engine, batch), Status::ready);
+  EXPECT_EQ(batch.rows, 1);
+  EXPECT_EQ(engine->stats().errors.size(), kMostErrors);
+  EXPECT_EQ(engine->stats().left_out, rows->size - 1);
+}
+
 TEST_P(Policies, LongRepairsCanBeInterrupted) {
   for (const ErrorPolicy policy : {ErrorPolicy::replace, ErrorPolicy::skip}) {
     auto rows = std::make_shared<FakeRows>();
