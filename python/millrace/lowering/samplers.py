@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..samplers import BatchSampler, native
+from ..samplers.global_order import GlobalOrderSampler
 
 
 class PlainBatches:
@@ -29,6 +30,11 @@ def is_plain(index_sampler: Any) -> bool:
     """Whether PlainBatches gives what `index_sampler` gives."""
     batches = native(index_sampler)
     return type(batches) is BatchSampler and native(batches.sampler) is not None
+
+
+def has_torchs_order(index_sampler: Any) -> bool:
+    """Of one that is plain: whether torch has the sampler, too."""
+    return not isinstance(index_sampler.sampler, GlobalOrderSampler)
 
 
 def lowered_index_sampler(index_sampler: Iterable[Any]) -> Iterable[Any]:
