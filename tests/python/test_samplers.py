@@ -329,9 +329,9 @@ def test_bad_arguments(make, words):
 
 
 def test_numbers_that_are_none():
-    for make in (lambda: samplers.PermutationSampler(2.5), lambda: samplers.ShuffleBuffer("9"), lambda: samplers.PermutationSampler(5, "s")):
+    for make, arguments in ((samplers.PermutationSampler, (2.5,)), (samplers.PermutationSampler, (5, "s")), (samplers.ShuffleBuffer, ("9",))):
         with pytest.raises(TypeError, match="should be an integer"):
-            make()
+            make(*arguments)
 
 
 @cases
