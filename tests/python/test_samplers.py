@@ -329,7 +329,8 @@ def test_bad_arguments(make, words):
 
 
 def test_numbers_that_are_none():
-    for make, arguments in ((samplers.PermutationSampler, (2.5,)), (samplers.PermutationSampler, (5, "s")), (samplers.ShuffleBuffer, ("9",))):
+    permutation, buffer = samplers.PermutationSampler, samplers.ShuffleBuffer
+    for make, arguments in ((permutation, (2.5,)), (permutation, (5, "s")), (buffer, ("9",))):
         with pytest.raises(TypeError, match="should be an integer"):
             make(*arguments)
 

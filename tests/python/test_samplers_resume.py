@@ -219,3 +219,32 @@ def test_mixtures_whose_weights_change_on_the_way(first, second, changes, cut):
             parts.append(list(islice(iter(sampler), 20 * first * second // count)))
         futures.append([index for step in zip(*parts) for index in step])
     assert futures[0][:100] == futures[1][:100]
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=ranks, second=ranks, sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)), steps=st.integers(0, 20), array=st.booleans())
+def test_batches_of_ranks_cut_on_any_ranks_and_batch_size(first, second, sizes, steps, array):
+    """Also torch's own objects, which the views of native() resume."""
+
+    def make(count, rank, size):
+        sampler = torch.utils.data.DistributedSampler(range(101), count, rank, seed=2)
+        return samplers.native(torch.utils.data.BatchSampler(sampler, size, False))
+
+    whole = [index for batch in make(1, 0, 1) for index in batch]
+    parts, states = [], set()
+    for rank in range(first):
+        batches = make(first, rank, sizes[0])
+        iterator = batches.arrays() if array else iter(batches)
+        parts.append([int(index) for batch in islice(iterator, steps) for index in batch])
+        states.add(json.dumps(iterator.state_dict()))
+    taken = [index for step in zip(*parts) for index in step]
+    (state,) = states
+    parts = []
+    for rank in range(second):
+        batches = make(second, rank, sizes[1])
+        batches.load_state_dict(json.loads(state))
+        assert json.loads(json.dumps(iter(batches).state_dict())) == json.loads(state)
+        batches.load_state_dict(json.loads(state))
+        parts.append([index for batch in batches for index in batch])
+    taken += [index for step in zip(*parts) for index in step]
+    assert taken[:101] == whole and len(taken) - 101 < max(first, second)
