@@ -179,7 +179,7 @@ def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Ite
         for side in list(sides)[:: -1 if repeat % 2 else 1]:
             records.append({**common, "loader": side, "kind": "first", "repeat": repeat, **timed_first(sides[side])})
             records.append({**common, "loader": side, "kind": "index", "repeat": repeat, **timed_indices(sides[side], scenario.indices)})
-            if not isinstance(next(iter(sides[side]())), list):
+            if side == "torch" or hasattr(iter(sides[side]()), "take"):  # no batches
                 whole = timed_epoch(sides[side], min(scenario.length, MOST))
                 records.append({**common, "loader": side, "kind": "epoch", "repeat": repeat, **whole})
             if side == "millrace":
