@@ -18,7 +18,7 @@ class KeyedPermutation {
   KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch, uint64_t stream = 0);
 
   int64_t at(int64_t position) const;  // 0 <= position < n
-  // out[i] = the element at positions[i]. Throws Error(out_of_range) outside 0 .. n-1.
+  // out[i] = the element at positions[i]; `out` may be `positions`. Throws Error(out_of_range) outside 0 .. n-1.
   void at(std::span<const int64_t> positions, std::span<int64_t> out) const;
 
   int64_t size() const { return size_; }

@@ -27,14 +27,27 @@ Mixture::Mixture(std::span<const int64_t> lengths, std::vector<uint64_t> weights
   }
 }
 
-int64_t Mixture::sample(Source& source, size_t number, int64_t draw) const {
-  const int64_t pass = draw / source.length, offset = draw % source.length;
-  if (!shuffle_ || source.length == 1) return source.first + offset;
+void Mixture::draw(Source& source, size_t number, size_t slot, std::span<int64_t> out) const {
+  const int64_t draws = source.before + schedule_.counts()[number] - 1;  // without this one
+  const int64_t pass = draws / source.length, offset = draws % source.length;
+  if (!shuffle_ || source.length == 1) {
+    out[slot] = source.first + offset;
+    return;
+  }
   if (pass != source.pass) {
+    if (!source.slots.empty()) finish(source, out);
     source.order.emplace(source.length, seed_, epoch_, static_cast<uint64_t>(pass) * sources_.size() + number);
     source.pass = pass;
   }
-  return source.first + source.order->at(offset);
+  source.offsets.push_back(offset);
+  source.slots.push_back(slot);
+}
+
+void Mixture::finish(Source& source, std::span<int64_t> out) const {
+  source.order->at(source.offsets, source.offsets);
+  for (size_t j = 0; j < source.slots.size(); ++j) out[source.slots[j]] = source.first + source.offsets[j];
+  source.offsets.clear();
+  source.slots.clear();
 }
 
 void Mixture::seek(int64_t position) {
@@ -48,9 +61,10 @@ void Mixture::at(std::span<const int64_t> positions, std::span<int64_t> out) {
   for (size_t i = 0; i < positions.size(); ++i) {
     seek(positions[i]);
     const size_t number = schedule_.next();
-    Source& source = sources_[number];
-    out[i] = sample(source, number, source.before + schedule_.counts()[number] - 1);
+    draw(sources_[number], number, i, out);
   }
+  for (Source& source : sources_)
+    if (!source.slots.empty()) finish(source, out);
 }
 
 std::vector<int64_t> Mixture::counts_at(int64_t position) {

@@ -65,12 +65,24 @@ SegmentShuffle::SegmentShuffle(std::span<const int64_t> lengths, uint64_t seed, 
 }
 
 void SegmentShuffle::at(std::span<const int64_t> positions, std::span<int64_t> out) const {
-  KeyedPermutation order(0, seed_, epoch_);
-  size_t made = std::numeric_limits<size_t>::max();  // the run of `order`
-  find_runs(ends_, positions, [&](size_t i, size_t run, int64_t first, int64_t end) {
-    if (run != made) order = KeyedPermutation(end - first, seed_, epoch_, run + 1), made = run;
-    out[i] = first + order.at(positions[i] - first);
+  size_t begin = 0, run = std::numeric_limits<size_t>::max();  // of what is in `out` as offsets in its run
+  int64_t first = 0, length = 0;
+  const auto look_up = [&](size_t end) {
+    const auto offsets = out.subspan(begin, end - begin);
+    KeyedPermutation(length, seed_, epoch_, run + 1).at(offsets, offsets);  // many at once cost half
+    for (int64_t& element : offsets) element += first;
+    begin = end;
+  };
+  find_runs(ends_, positions, [&](size_t i, size_t next, int64_t next_first, int64_t next_end) {
+    if (next != run) {
+      look_up(i);
+      run = next;
+      first = next_first;
+      length = next_end - next_first;
+    }
+    out[i] = positions[i] - first;
   });
+  look_up(positions.size());
 }
 
 }  // namespace millrace

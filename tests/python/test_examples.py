@@ -81,6 +81,19 @@ def test_distributed_tells_its_story() -> None:
     assert "1001 of 1001 samples are read" in done.stdout and "together: 1001 of 1001 samples" in done.stdout
 
 
+def test_weighted_sampling_shows_its_shares() -> None:
+    done = run(EXAMPLES / "weighted_sampling.py")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        r"the data: +cat 80\.0%, dog 18\.0%, otter 2\.0%",
+        r"inverse weights: +cat 3\d\.\d%, dog 3\d\.\d%, otter 3\d\.\d%",
+        r"at least (9|10) of each class in all 333 batches of 30",
+        "the same draws, from a state of",
+        "750 of 1,000 from the first data set, 250 of the next 1,000",
+    ):
+        assert re.search(line, done.stdout), done.stdout
+
+
 @pytest.mark.slow
 def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import demo

@@ -14,7 +14,7 @@ from .in_memory import is_in_memory, recognise_rows
 from .jobs import ImageJob, Job, RowsJob
 from .refusal import NotLowered
 from .rows import RowSet
-from .samplers import is_plain, sampler_name
+from .samplers import has_torchs_order, is_plain, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source
 from .transforms import lower_transform
@@ -129,5 +129,5 @@ def _sampler(loader: Any) -> tuple[str, None]:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
     index_sampler = loader._index_sampler
     if is_plain(index_sampler):
-        return f"{sampler_name(index_sampler)}, torch's order and draws", None
+        return f"{sampler_name(index_sampler)}, {'torch' if has_torchs_order(index_sampler) else 'millrace'}'s order and draws", None
     return f"{sampler_name(index_sampler)} runs in the consumer's thread and feeds the engine", None

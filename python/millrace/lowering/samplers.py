@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..samplers import BatchSampler, native
+from ..samplers.global_order import GlobalOrderSampler
 
 
 def is_plain(index_sampler: Any) -> bool:
     """Whether its index lists are made natively, as arrays."""
     batches = native(index_sampler)
     return type(batches) is BatchSampler and native(batches.sampler) is not None
+
+
+def has_torchs_order(index_sampler: Any) -> bool:
+    """Of one that is plain: whether torch has the sampler, too."""
+    return not isinstance(index_sampler.sampler, GlobalOrderSampler)
 
 
 def sampler_name(index_sampler: Any) -> str:

@@ -56,7 +56,6 @@ class MixtureSampler(GlobalOrderSampler):
         super().__init__(total, seed, num_replicas, rank, drop_last)
         self.shuffle = shuffle
         self.weights = self._checked_weights(weights)
-        self._course: Optional[_Course] = None  # of the latest iterator
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """New weights, from the next index on that is drawn, in this epoch and in later ones; ranks must do it at the same index.
@@ -68,18 +67,21 @@ class MixtureSampler(GlobalOrderSampler):
             course = _Course(self, self._pending["epoch"], self._pending)
             course.change(self._pending["position"], self.weights)
             self._pending = {**self._pending, **course.state()}
-        elif self._latest is not None and self._course is not None:
+        elif self._latest is not None:
             self._latest.rewind()
-            self._course.change(self._latest.state_dict()["position"], self.weights)
+            self._latest.course.change(self._latest.state_dict()["position"], self.weights)  # type: ignore[attr-defined]
 
     def __iter__(self) -> SamplerIterator:
         state = self._resume()
         start = state["position"] if state else 0
         if state and "weights" in state:
             self.weights = list(state["weights"])
-        self._course = course = _Course(self, self.epoch, state or {})
+        course = _Course(self, self.epoch, state or {})
         steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
-        return self._follow(OrderReader(lambda: (course.at, ENDLESS, steps), start, self.rank, self.num_replicas), course.state)
+        reader = OrderReader(lambda: (course.at, ENDLESS, steps), start, self.rank, self.num_replicas)
+        iterator = self._follow(reader, course.state)
+        iterator.course = course  # what set_weights() changes
+        return iterator
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()

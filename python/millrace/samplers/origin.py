@@ -24,20 +24,16 @@ class Origin:
         self._text: Optional[str] = None  # the same, for state()
         if state is None:
             return
-        if ("own_generator" in state) and state["own_generator"] != (generator is not None):
-            has, other = ("no generator", "a generator") if generator is None else ("a generator", "no generator")
-            raise ValueError(f"the state was drawn with {other} of the sampler's own, and this sampler has {has}")
         self._seed = state.get("seed")
         if state.get("generator") is not None:
             self._before = unpacked(state["generator"])
 
     def state(self) -> dict[str, Any]:
-        """Part of the sampler's state: what was drawn from, None where nothing was drawn yet."""
-        own = {"own_generator": self._own is not None}
+        """Part of the sampler's state: what was drawn from; nothing when nothing was drawn yet."""
         if self._before is not None:
             self._text = self._text or packed(self._before)
-            return {**own, "generator": self._text}
-        return own if self._seed is None else {**own, "seed": self._seed}
+            return {"generator": self._text}
+        return {} if self._seed is None else {"seed": self._seed}
 
     def own_generator(self) -> torch.Generator:
         """The sampler's generator, to be drawn from."""
@@ -69,3 +65,8 @@ class Origin:
         again = torch.Generator()
         again.set_state(self._before)
         return make(again)
+
+
+def own_generator(sampler: Any) -> dict[str, Any]:
+    """Part of a state: whether the sampler draws from a generator of its own."""
+    return {"own_generator": sampler.generator is not None}

@@ -11,7 +11,7 @@ from torch.utils import data
 from .. import _core
 from .iterators import SamplerIterator
 from .native import known
-from .origin import Origin
+from .origin import Origin, own_generator
 from .readers import BlockReader, Indices, Order, OrderReader
 from .resumable import Resumable
 
@@ -85,7 +85,7 @@ class RandomSampler(Resumable, data.RandomSampler):
             yield torch.randperm(n, generator=generator).numpy()[: length % n]
 
     def _facts(self) -> dict[str, Any]:
-        return {"length": self.num_samples, "samples": len(self.data_source), "replacement": self.replacement}
+        return {"length": self.num_samples, "samples": len(self.data_source), "replacement": self.replacement, **own_generator(self)}
 
 
 @known(data.SubsetRandomSampler)
@@ -106,4 +106,4 @@ class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
         return self._follow(OrderReader(begin, start), origin.state, self.indices.__getitem__)
 
     def _facts(self) -> dict[str, Any]:
-        return {"length": len(self.indices)}
+        return {"length": len(self.indices), **own_generator(self)}

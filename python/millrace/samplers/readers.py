@@ -37,12 +37,14 @@ class OrderReader:
         self._order: Optional[Order] = None
         self._start, self._rank, self._replicas = start, rank, replicas
         self._length = self._count = self._taken = 0
+        self._chunk = 16  # growing, because the first index is waited for
 
     def position_before(self, count: int) -> int:
         return self._start + (self._taken - count) * self._replicas
 
     def chunk(self) -> Indices:
-        return self.read(CHUNK)
+        count, self._chunk = self._chunk, min(4 * self._chunk, CHUNK)
+        return self.read(count)
 
     def read(self, count: int) -> Indices:
         if self._begin is not None:

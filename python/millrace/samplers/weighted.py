@@ -13,7 +13,7 @@ from .. import _core
 from .global_order import GlobalOrderSampler
 from .iterators import SamplerIterator
 from .native import known
-from .origin import Origin
+from .origin import Origin, own_generator
 from .plain import SEED_BITS
 from .readers import Order, OrderReader
 from .resumable import Resumable
@@ -73,6 +73,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
             "categories": len(self.weights),
             "replacement": self.replacement,
             "method": self.method,
+            **own_generator(self),
         }
 
 

@@ -38,7 +38,7 @@ TEST(FairSchedule, EveryPrefixIsFairToWithinOne) {
   EXPECT_LT(worst_error({7, 2, 1}, 1000), 1);
   EXPECT_LT(worst_error({1, 0, 1'000'000}, 5000), 1);
   for (int i = 0; i < 300; ++i) {
-    Weights weights(1 + random() % 30);
+    Weights weights(1 + random() % 70);
     // Of very different sizes: that is where greedy rules fail.
     for (uint64_t& weight : weights) weight = 1 + (random() >> (14 + random() % 50));
     EXPECT_LT(worst_error(weights, 3000), 1.0 + 1e-9);
@@ -78,6 +78,18 @@ TEST(FairSchedule, SeeksAnywhere) {
       EXPECT_EQ(schedule.turn(), turn);
       ASSERT_EQ(schedule.next(), turns[static_cast<size_t>(turn)]);
     }
+  }
+}
+
+TEST(FairSchedule, FewAndManySourcesAreOneRule) {
+  std::mt19937_64 random(9);
+  for (int i = 0; i < 50; ++i) {
+    Weights weights(1 + random() % 48);
+    for (uint64_t& weight : weights) weight = 1 + random() % (uint64_t{1} << (random() % 20));
+    Weights padded = weights;
+    padded.resize(100);  // sources without weight change nothing
+    FairSchedule few(weights, 3, 1), many(padded, 3, 1);
+    for (int turn = 0; turn < 2000; ++turn) ASSERT_EQ(few.next(), many.next());
   }
 }
 
