@@ -234,7 +234,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         progress = self._millrace_progress
         if progress is None or not progress.is_under_way:
             progress = Progress.before_first_epoch(self)
-        return progress.state()
+        return progress.state(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The next `iter(loader)` goes on where `state_dict` was taken, and the present iterator is given up. {}: only that.

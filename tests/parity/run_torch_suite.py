@@ -44,11 +44,13 @@ def with_loader_from(source: str, module: str) -> str:
     if module == "millrace":  # the tests of states compare with torchdata's own class
         source = _STATE_TESTS.sub(
             lambda found: ("from torchdata.stateful_dataloader import Stateful\n" if found[1] else "")
-            + "from millrace import DataLoader as StatefulDataLoader",
+            + "from millrace import DataLoader as StatefulDataLoader, DataLoader",
             source,
         )
     source = _IMPORT.sub(after, source)
     source = source.replace(_STATEFUL, f"from {module} import DataLoader")
+    if not re.search(r"import .*\bDataLoader$", source, re.MULTILINE):  # the tests of states use torch's beside the Stateful one
+        return source
     return re.sub(r"\btorch\.utils\.data\.DataLoader\b", "DataLoader", source)
 
 

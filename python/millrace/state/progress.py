@@ -48,7 +48,6 @@ class Progress:
         self._persistent: bool = loader.persistent_workers
         self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
         self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
-        self._fingerprint = fingerprint(loader)
         self._generators = _own_generators(loader)
         self._asks_workers = self.streams or is_stateful(loader.dataset)
         self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
@@ -286,23 +285,23 @@ class Progress:
 
     # ---------------------------------------------------------------- the state
 
-    def state(self) -> dict[str, Any]:
+    def state(self, loader: Any) -> dict[str, Any]:
         """A new dict, which nothing changes later; of JSON's types, if what users' objects put into it is."""
         for state in self._states.values():
             if isinstance(state, ExceptionWrapper):
                 state.reraise()
         if self.workers == 0:
-            return copy.deepcopy(self._inline_state())
-        snapshot = dict(self._now() if self._every == 1 else self._snapshot)
-        own = snapshot.pop("millrace")
-        return copy.deepcopy(
-            {
+            state = self._inline_state()
+        else:
+            snapshot = dict(self._now() if self._every == 1 else self._snapshot)
+            state = {
                 "_snapshot": snapshot,
                 "_steps_since_snapshot": self._yielded - snapshot["_snapshot_step"],
                 "_iterator_finished": self.finished,
-                "millrace": own,
+                "millrace": snapshot.pop("millrace"),
             }
-        )
+        state["millrace"] = {**state["millrace"], "fingerprint": fingerprint(loader)}
+        return copy.deepcopy(state)
 
     def _inline_state(self) -> dict[str, Any]:
         feed = self._behind or self._feed.state()
@@ -346,7 +345,6 @@ class Progress:
         """What torchdata's keys have no place for."""
         own = {
             "version": VERSION,
-            "fingerprint": self._fingerprint,
             "base_seed": self._base_seed,
             "epoch": self.epoch,
             "order": {key: feed[key] for key in _ORDER_KEYS if key in feed},

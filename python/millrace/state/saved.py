@@ -158,12 +158,12 @@ def _samples_yielded(main: dict[str, Any]) -> int:
 
 
 def fingerprint(loader: Any) -> dict[str, Any]:
-    """What a state belongs to. Cheap: nothing is read."""
+    """What a state belongs to."""
     sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
     inner = getattr(sampler, "sampler", sampler)
     try:
         length = len(loader.dataset)
-    except TypeError:
+    except Exception:  # it has none, or will not say
         length = None
     name = type(inner).__name__
     return {

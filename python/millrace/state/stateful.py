@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import torch
@@ -12,7 +13,12 @@ def is_stateful(thing: Any) -> bool:
     """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights, not a place in data."""
     if isinstance(thing, torch.nn.Module):
         return False
-    return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
+    return all(_has(thing, name) for name in ("state_dict", "load_state_dict"))
+
+
+def _has(thing: Any, name: str) -> bool:
+    """Whether it is defined: a __getattr__ that has an answer to any name, as wrappers have, does not count."""
+    return callable(getattr(thing, name, None)) and inspect.getattr_static(thing, name, None) is not None
 
 
 def state_of(thing: Any) -> Any:
