@@ -37,6 +37,9 @@ _DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSample
 _DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # a second iter() draws what a first would have
 
 
+_END = object()
+
+
 class _Drawn(NamedTuple):
     """An index list that was drawn, and where the sampler stood behind it."""
 
@@ -115,16 +118,18 @@ class IndexFeed:
         steps, number = self._steps, self._last.lists
         if steps is not None and number >= steps.agreed:
             return None
-        for item in self._lists:
+        item = next(self._lists, _END)
+        if item is not _END:
             if steps is not None:
                 self._keep_for_again(steps, number, item)
-            sampler = None if self._snapshot is None else self._snapshot(self._last.samples + _size(item))
-            break
-        else:
-            if steps is None or not self._again:
-                return None
+            samples = self._last.samples + _size(item)
+            sampler = None if self._snapshot is None else self._snapshot(samples)
+        elif steps is not None and self._again:
             item, sampler = self._again[(number - steps.own) % len(self._again)], self._last.sampler
-        self._last = _Drawn(number + 1, self._last.samples + _size(item), sampler, None)
+            samples = self._last.samples + _size(item)
+        else:
+            return None
+        self._last = _Drawn(number + 1, samples, sampler, None)
         return self._last._replace(item=item)
 
     def _keep_for_again(self, steps: Steps, number: int, item: Any) -> None:
