@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import operator
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from torch._utils import ExceptionWrapper
@@ -132,7 +132,7 @@ class Mending:
         self._fill(value.failures)
         return bool(self.rows)
 
-    def _fill(self, bad: Iterable[int]) -> None:
+    def _fill(self, bad: Collection[int]) -> None:
         rows, holes = self.rows, sorted({*bad, *self._filled})
         # Fillers that turned out well move up to the first holes: as if the holes had been filled one behind the other.
         fillers = deque(rows[row] for row in self._filled if row not in bad)
