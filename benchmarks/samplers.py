@@ -151,16 +151,20 @@ def gained_memory(name: str, side: str) -> int:
 def memory_of(name: str, side: str) -> int:
     scenario = SCENARIOS[name]()
     sampler = (scenario.ours if side == "millrace" else scenario.torchs)()
-    next(iter(samplers.PermutationSampler(10, **ALONE)))  # whatever the first use of the package loads
+
+    def walk(iterator: Any, length: int) -> int:
+        with probes.PeakMemory(os.getpid()) as peak:
+            next(iterator)
+            if side == "millrace" and hasattr(iterator, "take"):
+                for _ in range(min(length, MOST) // 1024):
+                    iterator.take(1024)
+            time.sleep(0.2)
+        return peak.bytes
+
+    for _ in range(3):  # whatever the first uses take for good
+        walk(iter(samplers.PermutationSampler(10**6, **ALONE)), 10**6)
     before = probes.tree_pss_bytes(os.getpid())
-    with probes.PeakMemory(os.getpid()) as peak:
-        iterator = iter(sampler)
-        next(iterator)
-        if side == "millrace" and hasattr(iterator, "take"):
-            for _ in range(min(scenario.length, MOST) // 2**16):
-                iterator.take(2**16)
-        time.sleep(0.2)
-    return max(peak.bytes - before, 0)
+    return max(walk(iter(sampler), scenario.length) - before, 0)
 
 
 def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Iterator[dict]:
@@ -211,7 +215,7 @@ def table(records: list[dict]) -> str:
         ours, torchs = values("millrace", "first", "seconds"), values("torch", "first", "seconds")
         ratios = [torchs[repeat] / ours[repeat] for repeat in ours if repeat in torchs]
         low, high = interval(ratios) if ratios else (0, 0)
-        sooner = f"{statistics.median(ratios):,.0f} × ({low:,.0f} – {high:,.0f})" if ratios else ""
+        sooner = f"{statistics.median(ratios):,.1f} × ({low:,.1f} – {high:,.1f})" if ratios else ""
         cells = [name, median("millrace", "first", "seconds", 1e3, ".3f"), median("torch", "first", "seconds", 1e3, ".3f"), sooner]
         for kind in ("index", "epoch"):
             cells += [median(side, kind, "ns_per_index") for side in ("millrace", "torch")]

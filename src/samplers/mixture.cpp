@@ -29,15 +29,21 @@ Mixture::Mixture(std::span<const int64_t> lengths, std::vector<uint64_t> weights
 
 void Mixture::draw(Source& source, size_t number, size_t slot, std::span<int64_t> out) const {
   const int64_t draws = source.before + schedule_.counts()[number] - 1;  // without this one
-  const int64_t pass = draws / source.length, offset = draws % source.length;
+  if (draws != source.next_draw) {  // not one after the other; a division costs as much as all the rest
+    source.pass = draws / source.length;
+    source.offset = draws % source.length;
+  }
+  const int64_t pass = source.pass, offset = source.offset;
+  source.next_draw = draws + 1;
+  if (++source.offset == source.length) source.offset = 0, ++source.pass;
   if (!shuffle_ || source.length == 1) {
     out[slot] = source.first + offset;
     return;
   }
-  if (pass != source.pass) {
+  if (pass != source.order_pass) {
     if (!source.slots.empty()) finish(source, out);
     source.order.emplace(source.length, seed_, epoch_, static_cast<uint64_t>(pass) * sources_.size() + number);
-    source.pass = pass;
+    source.order_pass = pass;
   }
   source.offsets.push_back(offset);
   source.slots.push_back(slot);

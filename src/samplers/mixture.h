@@ -30,11 +30,12 @@ class Mixture {
 
  private:
   struct Source {
-    int64_t first = 0, length = 0, before = 0;  // its first sample; how many; draws before `start`
-    int64_t pass = -1;                          // that `order` is for
+    int64_t first = 0, length = 0, before = 0;     // its first sample; how many; draws before `start`
+    int64_t next_draw = -1, pass = 0, offset = 0;  // the draw after the last one, as number, and where it lies
+    int64_t order_pass = -1;                       // that `order` is for
     std::optional<KeyedPermutation> order;
-    std::vector<int64_t> offsets;  // that were drawn from `order` and not looked up: many at once cost half
-    std::vector<size_t> slots;     // where in `out` they belong
+    std::vector<int64_t> offsets;                  // that were drawn from `order` and not looked up: many at once cost half
+    std::vector<size_t> slots;                     // where in `out` they belong
   };
   void draw(Source& source, size_t number, size_t slot, std::span<int64_t> out) const;
   void finish(Source& source, std::span<int64_t> out) const;

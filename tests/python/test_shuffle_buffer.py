@@ -110,6 +110,25 @@ def test_shuffled_by_epoch():
     assert list(stream) != first
 
 
+def test_a_source_with_epochs_is_resumed_in_its_epoch():
+    class Epochs:
+        epoch = 0
+
+        def set_epoch(self, epoch):
+            self.epoch = epoch
+
+        def __iter__(self):
+            return iter(range(1000 * self.epoch, 1000 * self.epoch + 100))
+
+    stream = ShuffleBuffer(10)(Epochs())
+    stream.set_epoch(2)
+    iterator = iter(stream)
+    taken = list(islice(iterator, 40))
+    other = ShuffleBuffer(10)(Epochs())
+    other.load_state_dict(iterator.state_dict())
+    assert sorted(taken + list(other)) == list(range(2000, 2100))
+
+
 def test_an_unfinished_read_is_tried_again():
     class Flaky:
         def __init__(self):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Optional
 
@@ -78,7 +78,8 @@ class _Shuffled(ResumableEpochs):
 
     def __init__(self, source: Any, size: int, seed: int) -> None:
         self.source, self.size, self.seed = source, size, seed
-        self.epoch = 0
+        epoch = getattr(source, "epoch", 0)
+        self.epoch = epoch if isinstance(epoch, int) else 0
 
     def __len__(self) -> int:
         return len(self.source)
@@ -86,8 +87,16 @@ class _Shuffled(ResumableEpochs):
     def set_epoch(self, epoch: int) -> None:
         """Which order the iterators made from here on have; also the source's, when it has set_epoch()."""
         super().set_epoch(epoch)
+        self._set_source_epoch()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As Resumable's; sets the epoch, also the source's, when it has set_epoch()."""
+        super().load_state_dict(state)
+        self._set_source_epoch()
+
+    def _set_source_epoch(self) -> None:
         if hasattr(self.source, "set_epoch"):
-            self.source.set_epoch(epoch)
+            self.source.set_epoch(self.epoch)
 
     def __iter__(self) -> ShuffledIterator:
         iterator = ShuffledIterator(self, self._head(), self._resume())
