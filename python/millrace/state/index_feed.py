@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, Optional
@@ -40,13 +41,12 @@ _DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # a s
 _END = object()
 
 
-class _Drawn(NamedTuple):
-    """An index list that was drawn, and where the sampler stood behind it."""
+class _Place(NamedTuple):
+    """Behind an index list that was drawn."""
 
     lists: int
     samples: int
     sampler: Any  # (index sampler's state, its iterator's), or None
-    item: Any  # kept only where lists may be handed out in another order
 
 
 class Steps(NamedTuple):
@@ -87,15 +87,15 @@ class IndexFeed:
         self._lists: Optional[Iterator[Any]] = None
         self._snapshot: Optional[Callable[[int], Any]] = None  # given the samples drawn so far, the samplers' states
         self._waiting = list(self._start.pending)
-        self._first: Optional[_Drawn] = None  # drawn by open()
+        self._first: Any = _END  # drawn by open()
         self._before: dict[str, torch.Tensor] = {}  # generators' states at the first draw
         self._packed: Optional[dict[str, Optional[str]]] = None
         self._again = list(self._start.again)  # lists that come again behind the last one
-        self._ahead: dict[int, _Drawn] = {}
-        self._drawn = 0
-        self._reached = -1  # the highest number that was handed out
-        self._last = _Drawn(self._start.lists, self._start.samples, None, None)
-        self._at = self._last
+        self._last = self._at = _Place(self._start.lists, self._start.samples, None)  # of what was drawn, and handed out
+        self._ahead: deque[_Place] = deque()  # between the two
+        # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the highest handed out.
+        self._items: dict[int, Any] = {}
+        self._drawn, self._reached = 0, -1
 
     def __iter__(self) -> IndexFeed:
         return self
@@ -103,48 +103,49 @@ class IndexFeed:
     def __next__(self) -> Any:
         if self._lists is None:
             self.open()
-        drawn = self._first or self._draw()
-        if drawn is None:
+        item, self._first = (self._draw() if self._first is _END else self._first), _END
+        if item is _END:
             raise StopIteration
-        self._first = None
-        self._ahead[self._drawn] = drawn if self._keep_items else drawn._replace(item=None)
-        self._drawn += 1
-        return drawn.item
+        self._ahead.append(self._last)
+        if self._keep_items:
+            self._items[self._drawn] = item
+            self._drawn += 1
+        return item
 
-    def _draw(self) -> Optional[_Drawn]:
-        """The next list; None behind the last."""
+    def _draw(self) -> Any:
+        """The next list, whose place is `_last` then; _END behind the last."""
         if self._waiting:
-            return self._last._replace(item=self._waiting.pop(0))
-        steps, number = self._steps, self._last.lists
+            return self._waiting.pop(0)
+        steps, (number, samples, sampler) = self._steps, self._last
         if steps is not None and number >= steps.agreed:
-            return None
+            return _END
         item = next(self._lists, _END)
+        if steps is not None:
+            item = self._counted(steps, number, item)
         if item is not _END:
-            if steps is not None:
-                self._keep_for_again(steps, number, item)
-            samples = self._last.samples + _size(item)
-            sampler = None if self._snapshot is None else self._snapshot(samples)
-        elif steps is not None and self._again:
-            item, sampler = self._again[(number - steps.own) % len(self._again)], self._last.sampler
-            samples = self._last.samples + _size(item)
-        else:
-            return None
-        self._last = _Drawn(number + 1, samples, sampler, None)
-        return self._last._replace(item=item)
+            samples += _size(item)
+            if self._snapshot is not None:
+                sampler = self._snapshot(samples)
+            self._last = _Place(number + 1, samples, sampler)
+        return item
 
-    def _keep_for_again(self, steps: Steps, number: int, item: Any) -> None:
-        if steps.repeats_first:
-            if number < steps.agreed - steps.own:
-                self._again.append(item)
-        elif steps.agreed > steps.own:
+    def _counted(self, steps: Steps, number: int, item: Any) -> Any:
+        """`item`, or what comes again when there is no more, until all ranks have as many."""
+        if item is _END:
+            return self._again[(number - steps.own) % len(self._again)] if self._again else _END
+        if not steps.repeats_first:
             self._again = [item]
+        elif number < steps.agreed - steps.own:
+            self._again.append(item)
+        return item
 
     def handed_out(self, number: int) -> None:
         """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`."""
-        number = number if self._keep_items else next(iter(self._ahead), -1)
-        drawn = self._ahead.pop(number, None)
-        if drawn is not None and number > self._reached:
-            self._reached, self._at = number, drawn
+        if not self._keep_items:
+            self._at = self._ahead.popleft()
+        elif self._items.pop(number, None) is not None:
+            while self._reached < number:
+                self._reached, self._at = self._reached + 1, self._ahead.popleft()
 
     # ---------------------------------------------------------------- state
 
@@ -160,7 +161,7 @@ class IndexFeed:
             "ranks": getattr(_inner(self._known), "num_replicas", 1),
         }
         if self._keep_items and self._reached >= 0:
-            passed_over = [drawn.item for number, drawn in self._ahead.items() if number < self._reached]
+            passed_over = [item for number, item in self._items.items() if number < self._reached]
             if pending := passed_over + self._waiting:
                 state["pending"] = pending
         if self._steps is not None and self._again:
@@ -287,7 +288,7 @@ class IndexFeed:
                     f"beginning. Start the training loop at epoch {there} to go on where it stopped",
                     stacklevel=2,
                 )
-                self._last = self._at = _Drawn(0, 0, None, None)
+                self._last = self._at = _Place(0, 0, None)
         lists = known.arrays() if self._as_arrays and type(known) is OurBatchSampler else iter(known)
         self._snapshot = lambda _: (None, lists.state_dict())
         if self._last.lists:
