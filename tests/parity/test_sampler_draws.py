@@ -274,6 +274,20 @@ def test_a_dataset_that_changes_its_length(shuffle, drop_last, before, after):
     assert seen[0] == seen[1]
 
 
+@cases
+def test_taking_nothing_draws_nothing(case):
+    torchs, ours, native = made(case, 0, lambda sampler: [iter(sampler)] and None)
+    assert ours == torchs and native == torchs
+
+    def nothing(sampler):
+        iterator = iter(sampler)
+        if hasattr(iterator, "take"):
+            assert len(iterator.take(0)) == 0
+
+    torchs, ours, native = made(case, 0, nothing)
+    assert ours == torchs and native == torchs
+
+
 def test_frameworks_see_torchs_classes():
     for torchs, ours in {*CASES.values(), (data.BatchSampler, samplers.BatchSampler)}:
         assert issubclass(ours, torchs)

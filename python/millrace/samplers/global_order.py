@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, Optional
+from zlib import crc32
 
+import numpy as np
 from torch.utils.data import Sampler
 
 from ..ranks import replicas
@@ -20,6 +22,11 @@ def checked_number(name: str, value: Any, least: int = 0) -> int:
     if number < least:
         raise ValueError(f"{name} should be an integer of {least} or more, but got {name}={number}")
     return number
+
+
+def digest(array: np.ndarray) -> int:
+    """A number that is another one for other contents, so that a state knows what data it is from without holding it."""
+    return crc32(np.ascontiguousarray(array).view(np.uint8))
 
 
 class GlobalOrderSampler(ResumableEpochs, Sampler[int]):

@@ -10,7 +10,7 @@ from torch.utils.data import Sampler
 
 from .. import _core
 from ..ranks import replicas
-from .global_order import checked_number
+from .global_order import checked_number, digest
 from .iterators import ResumableIterator
 from .plain import SEED_BITS
 from .readers import Indices, OrderReader, steps_left
@@ -70,6 +70,7 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
         self.num_replicas, self.rank = replicas(num_replicas, rank)
         self.drop_last = drop_last
         self.epoch = 0
+        self._digest = digest(array)
         self._by_length = np.argsort(array, kind="stable")
         self._group_sizes, self._ends = self._cut(array[self._by_length])
 
@@ -128,7 +129,7 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
     def _facts(self) -> dict[str, Any]:
         return {
             "length": self.length,
-            "samples": len(self._by_length),
+            "lengths": self._digest,
             "seed": self.seed,
             "shuffle": self.shuffle,
             "batch_size": self.batch_size,

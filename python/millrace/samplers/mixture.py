@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from .. import _core
-from .global_order import GlobalOrderSampler, checked_number
+from .global_order import GlobalOrderSampler, checked_number, digest
 from .iterators import SamplerIterator
 from .native import known
 from .plain import SEED_BITS
@@ -103,7 +103,7 @@ class MixtureSampler(GlobalOrderSampler):
         return array.tolist()
 
     def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "lengths": self.lengths.tolist(), "shuffle": self.shuffle}
+        return {**super()._facts(), "lengths": digest(self.lengths), "shuffle": self.shuffle}
 
 
 class _Course:

@@ -47,13 +47,14 @@ class OrderReader:
         return self.read(count)
 
     def read(self, count: int) -> Indices:
+        if count <= 0:
+            return EMPTY
         if self._begin is not None:
             begin, self._begin = self._begin, None
             self._order, self._length, self._count = begin()
         count = min(count, self._count - self._taken)
         if count <= 0 or self._order is None:
-            if self._taken == self._count:
-                self._order = None  # its memory is not needed any more
+            self._order = None  # its memory is not needed any more
             return EMPTY
         first = self._start + self._rank + self._taken * self._replicas
         self._taken += count

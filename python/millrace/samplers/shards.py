@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from .. import _core
-from .global_order import GlobalOrderSampler, checked_number
+from .global_order import GlobalOrderSampler, checked_number, digest
 from .native import known
 from .plain import SEED_BITS
 from .readers import Indices, Order
@@ -46,13 +46,14 @@ class ShardShuffle(GlobalOrderSampler):
         drop_last: bool = False,
     ) -> None:
         self.shard_lengths = checked_lengths("shard_lengths", shard_lengths)
+        self._digest = digest(self.shard_lengths)
         super().__init__(int(self.shard_lengths.sum()), seed, num_replicas, rank, drop_last)
 
     def _order(self, epoch: int) -> Order:
         return _core.ShardOrder(self.shard_lengths, self.seed & SEED_BITS, epoch).at
 
     def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "shards": len(self.shard_lengths)}
+        return {**super()._facts(), "shards": self._digest}
 
 
 @known()

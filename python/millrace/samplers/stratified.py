@@ -9,7 +9,7 @@ from torch.utils.data import Sampler
 
 from .. import _core
 from ..ranks import replicas
-from .global_order import checked_number
+from .global_order import checked_number, digest
 from .iterators import ResumableIterator
 from .plain import SEED_BITS
 from .readers import StepReader, steps_left
@@ -49,6 +49,7 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         _, numbers, self._counts = class_counts(labels)
         self._members = np.argsort(numbers, kind="stable")
+        self._digest = digest(numbers)
         self.length = len(numbers)
         self.batch_size = checked_number("batch_size", batch_size, least=1)
         self.mode = mode
@@ -77,4 +78,4 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
         return self._follow(StepReader(start, self.length, size * ranks, steps), item=batch, kind=ResumableIterator)
 
     def _facts(self) -> dict[str, Any]:
-        return {"length": self.length, "seed": self.seed, "mode": self.mode, "classes": len(self._counts)}
+        return {"length": self.length, "seed": self.seed, "mode": self.mode, "labels": self._digest}

@@ -10,7 +10,7 @@ import torch
 from torch.utils import data
 
 from .. import _core
-from .global_order import GlobalOrderSampler
+from .global_order import GlobalOrderSampler, digest
 from .iterators import SamplerIterator
 from .native import known
 from .origin import Origin, own_generator
@@ -116,12 +116,13 @@ class DistributedWeightedSampler(GlobalOrderSampler):
         self.weights = torch.as_tensor(weights, dtype=torch.double)
         self.replacement = replacement
         checked_weights(self.weights, num_samples, replacement)
+        self._digest = digest(self.weights.numpy())
 
     def _order(self, epoch: int) -> Order:
         return weighted_order(self.weights, self.length, self.replacement, self.seed, epoch)
 
     def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "categories": len(self.weights), "replacement": self.replacement}
+        return {**super()._facts(), "weights": self._digest, "replacement": self.replacement}
 
 
 def checked_weights(weights: torch.Tensor, num_samples: int, replacement: bool) -> None:
