@@ -1,5 +1,7 @@
 """RandomPermutation is torch.randperm, drawn piece by piece, and what the same generator gives behind it."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,16 @@ def test_rounds_and_any_order_of_questions(n):
         positions = questions.integers(0, 4 * n, count)
         assert np.array_equal(permutation.at(positions), whole[positions])
     assert np.array_equal(permutation.at(np.arange(4 * n)), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 8 * 2**30, reason="takes 3 GB")
+def test_the_size_from_which_torch_draws_otherwise():
+    n = (2**32 - 1) // 20
+    whole, permutation = randperm(n, 7), _core.RandomPermutation(n, 7)
+    for start in range(0, n, 2**22):
+        positions = np.arange(start, min(start + 2**22, n))
+        assert np.array_equal(permutation.at(positions), whole[start : start + 2**22])
 
 
 def test_positions_that_there_are_not():
