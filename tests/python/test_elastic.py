@@ -187,6 +187,10 @@ def test_states_that_cannot_be_merged():
         millrace.merge_states(states(cuts=(1, 2)))
     with pytest.raises(ValueError, match="of 2 ranks, and 1 were given"):
         millrace.merge_states(states()[:1])
+    shuffled = DataLoader(ROWS, 4, shuffle=True)
+    next(iter(shuffled))
+    with pytest.raises(ValueError, match="BatchSampler of RandomSampler has no order that its 2 ranks share"):
+        millrace.merge_states([shuffled.state_dict()] * 2)
     with pytest.raises(ValueError, match="not from millrace"):
         millrace.merge_states([{key: value for key, value in states()[0].items() if key != "millrace"}] * 2)
     loader = DataLoader(Stateful(), 4)

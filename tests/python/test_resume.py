@@ -254,14 +254,18 @@ def test_state_is_small_quick_and_never_changes():
     assert len(text) < 10_000
 
 
-def test_a_state_before_anything_starts_nothing():
-    loader = DataLoader(Squares(), 4, shuffle=True, num_workers=2)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("generator", [None, own()])
+def test_a_state_before_anything_starts_nothing(generator, engine):
+    loader = DataLoader(Squares(), 4, shuffle=True, generator=generator, **ENGINES[engine])
     before = torch.get_rng_state()
     state = loader.state_dict()
     assert torch.equal(before, torch.get_rng_state()) and loader._iterator is None and loader.stats()["batches"] == 0
-    first = values(loader)
+    first = values(loader), values(loader)
     loader.load_state_dict(state)
-    assert values(loader) == first
+    assert values(loader) == first[0]
+    if generator is not None:
+        assert values(loader) == first[1]
 
 
 def test_a_loop_that_was_left_can_be_resumed():

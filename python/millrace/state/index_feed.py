@@ -89,7 +89,7 @@ class IndexFeed:
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before: dict[str, torch.Tensor] = {}  # generators' states at the first draw
-        self._packed: Optional[dict[str, Optional[str]]] = None
+        self._packed: dict[str, Optional[str]] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again behind the last one
         self._last = self._at = _Place(self._start.lists, self._start.samples, None)  # of what was drawn, and handed out
         self._ahead: deque[_Place] = deque()  # between the two
@@ -200,19 +200,17 @@ class IndexFeed:
 
     def _generators_to_save(self) -> dict[str, Optional[str]]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
-        if self._lists is None and self._start.generators:
-            return dict(self._start.generators)
-        if self._packed is None or self._lists is None:
-            self._packed = {name: packed(rng) for name, rng in (self._before or self._generators_now()).items()}
-        saved = dict(self._packed)
+        if self._lists is None:
+            return dict(self._start.generators) or {name: packed(state) for name, state in self._generators_now().items()}
+        needless = set()
         if not self._draws_globally() or (self._at.sampler is not None and self._at.lists):
-            saved.pop("global", None)
-        if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
-            own = getattr(_inner(self._known), "generator", None)
-            for name, generator in self._generators.items():
-                if generator is own:
-                    saved.pop(name, None)
-        return saved
+            needless.add("global")
+        if self._known is not None and self._at.lists:
+            drawn_from = getattr(_inner(self._known), "generator", None)
+            needless |= {name for name, generator in self._generators.items() if generator is drawn_from}
+        for name in self._before.keys() - self._packed.keys() - needless:
+            self._packed[name] = packed(self._before[name])
+        return {name: text for name, text in self._packed.items() if name not in needless}
 
     def _draws_globally(self) -> bool:
         sampler = self._index_sampler
@@ -253,7 +251,7 @@ class IndexFeed:
             self._lists = self._open()
             self._first = self._draw()  # samplers draw when it is asked for
         sampler = self._index_sampler
-        if type(_inner(sampler)) in _DRAWS_ANEW:
+        if type(_inner(sampler)) in _DRAWS_ANEW and self._draws_globally():
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
     def _open(self) -> Iterator[Any]:

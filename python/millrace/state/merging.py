@@ -62,6 +62,11 @@ def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, An
     merged = copy.deepcopy(states[0])
     order = merged["millrace"]["order"]
     ranks = order.get("ranks", 1)
+    if ranks == 1 < len(states):
+        raise ValueError(
+            f"{first.fingerprint['sampler']} has no order that its {len(states)} ranks share, so their states cannot be merged; use torch's "
+            "DistributedSampler or one of millrace.samplers, or load each rank's state into that rank"
+        )
     if ranks != len(states):
         raise ValueError(f"the states are of {ranks} ranks, and {len(states)} were given; give one of each rank, in order")
     merged["millrace"]["elastic"] = True
@@ -70,5 +75,5 @@ def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, An
 
 def _place(saved: SavedState) -> Any:
     state = saved.feed.iterator_state
-    inner = state.get("sampler_iter_state") if isinstance(state, dict) else None
-    return inner.get("position") if isinstance(inner, dict) else saved.feed.samples
+    state = state.get("sampler", state) if isinstance(state, dict) else {}
+    return state.get("position", saved.feed.samples)
