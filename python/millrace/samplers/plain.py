@@ -88,6 +88,11 @@ class RandomSampler(Resumable, data.RandomSampler):
         return {"length": self.num_samples, "samples": len(self.data_source), "replacement": self.replacement, **own_generator(self)}
 
 
+def _are_ints(indices: Any) -> bool:
+    """Whether these are a list of plain ints, which as numbers are what they were."""
+    return type(indices) in (list, tuple) and set(map(type, indices)) <= {int}
+
+
 @known(data.SubsetRandomSampler)
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
     """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices` as they are."""
@@ -98,12 +103,15 @@ class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
         state = self._resume()
         start, origin = state["position"] if state else 0, Origin(state, self.generator)
 
+        numbers = _core.int64_array(self.indices) if _are_ints(self.indices) else None
+
         def begin() -> tuple[Order, int, int]:
             length = len(self.indices)
             order = origin.draw(lambda generator: torch.randperm(length, generator=generator)).numpy()
-            return order.__getitem__, length, max(length - start, 0)
+            chosen = order.__getitem__ if numbers is None else lambda positions: numbers[order[positions]]
+            return chosen, length, max(length - start, 0)
 
-        return self._follow(OrderReader(begin, start), origin.state, self.indices.__getitem__)
+        return self._follow(OrderReader(begin, start), origin.state, self.indices.__getitem__ if numbers is None else None)
 
     def _facts(self) -> dict[str, Any]:
         return {"length": len(self.indices), **own_generator(self)}
