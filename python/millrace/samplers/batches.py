@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 from torch.utils import data
 
+from .iterators import ResumableIterator
 from .native import known, native
 from .resumable import Resumable
 
@@ -38,10 +39,23 @@ class BatchIterator:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch comes from: "position", in the sampler's global order, and its state when it has one."""
-        inner = self._indices.state_dict() if hasattr(self._indices, "state_dict") else self._inner
+        return self.state_at(self.place())
+
+    def place(self) -> tuple[int, Any]:
+        """What state_at() needs to make the state of here, in a fraction of its time."""
+        indices = self._indices
+        if isinstance(indices, ResumableIterator):
+            return self._position, indices.place()
+        return self._position, indices.state_dict() if hasattr(indices, "state_dict") else self._inner
+
+    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
+        """What state_dict() would have given at `place`."""
+        position, inner = place
+        if isinstance(inner, tuple):
+            inner = self._indices.state_at(inner)
         if inner is None:
-            return {**self._head, "position": self._position}
-        return {**self._head, "position": inner["position"] if self._counts_all else self._position, "sampler": inner}
+            return {**self._head, "position": position}
+        return {**self._head, "position": inner["position"] if self._counts_all else position, "sampler": inner}
 
     def _begin(self, sampler: BatchSampler) -> None:
         self._batch_size, self._drop_last = sampler.batch_size, sampler.drop_last

@@ -46,7 +46,7 @@ class _Place(NamedTuple):
 
     lists: int
     samples: int
-    sampler: Any  # (index sampler's state, its iterator's), or None
+    sampler: Any  # what `_state_of` makes (index sampler's state, its iterator's) of, or None
 
 
 class Steps(NamedTuple):
@@ -85,7 +85,8 @@ class IndexFeed:
         self._keep_items = keep_items
         self._known = _known(index_sampler)
         self._lists: Optional[Iterator[Any]] = None
-        self._snapshot: Optional[Callable[[int], Any]] = None  # given the samples drawn so far, the samplers' states
+        self._snapshot: Optional[Callable[[int], Any]] = None  # given the samples drawn so far, what follows
+        self._state_of: Callable[[Any], tuple[Any, Any]] = _itself  # makes the states of the samplers of it
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before: dict[str, torch.Tensor] = {}  # generators' states at the first draw
@@ -151,7 +152,7 @@ class IndexFeed:
 
     def state(self) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
-        sampler, iterator = self._at.sampler or self._unmoved()
+        sampler, iterator = self._unmoved() if self._at.sampler is None else self._state_of(self._at.sampler)
         state = {
             "_index_sampler_state": sampler,
             "_sampler_iter_state": iterator,
@@ -274,11 +275,7 @@ class IndexFeed:
         if start.iterator_state is not None:
             there = start.iterator_state.get("sampler", start.iterator_state).get("epoch")
             here = getattr(inner, "epoch", there)
-            if here == there and start.elastic and known is not inner:
-                inner = native(inner)  # the batch sampler's own state counts batches of the ranks there were
-                inner.load_state_dict(start.iterator_state["sampler"])
-                known = OurBatchSampler(inner, known.batch_size, known.drop_last)
-            elif here == there:
+            if here == there:
                 known.load_state_dict(start.iterator_state)
             else:
                 warnings.warn(
@@ -288,7 +285,11 @@ class IndexFeed:
                 )
                 self._last = self._at = _Place(0, 0, None)
         lists = known.arrays() if self._as_arrays and type(known) is OurBatchSampler else iter(known)
-        self._snapshot = lambda _: (None, lists.state_dict())
+        if hasattr(lists, "place"):  # for each list a place, and the state of the one that is asked for
+            self._snapshot = lambda _: lists.place()
+            self._state_of = lambda place: (None, lists.state_at(place))
+        else:
+            self._snapshot = lambda _: (None, lists.state_dict())
         if self._last.lists:
             self._last = self._at = self._last._replace(sampler=self._snapshot(0))
         return lists
@@ -317,6 +318,10 @@ class IndexFeed:
     def _remember(self, snapshot: Callable[[int], Any]) -> None:
         self._snapshot = snapshot
         self._last = self._at = self._last._replace(sampler=snapshot(self._last.samples))
+
+
+def _itself(states: tuple[Any, Any]) -> tuple[Any, Any]:
+    return states
 
 
 def _known(index_sampler: Any) -> Any:

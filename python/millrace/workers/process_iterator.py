@@ -133,7 +133,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 self._forks.end()
                 tasks_out.close()
                 answers_in.close()
-            end = WorkerEnd(self._ring, process, tasks_in, answers_out, self._progress.wants_state)
+            end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state)
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
@@ -275,7 +275,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         ring = self._ring
         ring.set_reserved(slot, reserved)
         if kind in (channel.RESUMED, channel.ENDED, channel.DROPPED):
-            worker = self._ends.index(end)
+            worker = end.number
             state = pickle.loads(ring.get(slot, 0, length)) if length else None
             ring.give_back(slot)
             if kind == channel.RESUMED:
@@ -297,7 +297,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             ring.give_back(slot)
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
-        self._progress.arrived(self._ends.index(end))
+        self._progress.arrived(end.number)
         self._arrived.append((task, Answer(task, samples, errors, batch, state)))
 
     def _batch(

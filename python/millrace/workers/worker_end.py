@@ -28,9 +28,10 @@ class WorkerEnd:
     """
 
     def __init__(
-        self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor, wants_state: Callable[[int], bool]
+        self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor, number: int, wants_state: Callable[[int], bool]
     ) -> None:
         self._ring = ring
+        self.number = number
         self._wants_state = wants_state
         self.process = process
         self.tasks = tasks
