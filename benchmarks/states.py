@@ -1,4 +1,4 @@
-"""What a loader's state costs: microseconds of state_dict() in mid-epoch, its bytes as JSON, and microseconds from a state to the next batch.
+"""What a loader's state costs: microseconds of state_dict() in mid-epoch, its bytes as JSON, microseconds from a state to the next batch.
 
     python -m benchmarks.states [--rounds 15] [--out FILE.jsonl]
 
@@ -82,7 +82,8 @@ def main() -> None:
     os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
     common = {"cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(), "machine": probes.machine(),
               "data": {"samples": SAMPLES, "batch": BATCH, "steps": STEPS}, "versions": {"torch": torch.__version__}}
-    print("| order | workers | state_dict(), µs | the first one | bytes of JSON | from state to batch, µs |\n|---|---:|---:|---:|---:|---:|")
+    print("| order | workers | state_dict(), µs | the first one | bytes of JSON | from state to batch, µs |")
+    print("|---|---:|---:|---:|---:|---:|")
     with open(arguments.out, "a") as out:
         for order in ORDERS:
             for workers in (0, 2):

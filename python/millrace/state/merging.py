@@ -64,8 +64,8 @@ def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, An
     ranks = order.get("ranks", 1)
     if ranks == 1 < len(states):
         raise ValueError(
-            f"{first.fingerprint['sampler']} has no order that its {len(states)} ranks share, so their states cannot be merged; use torch's "
-            "DistributedSampler or one of millrace.samplers, or load each rank's state into that rank"
+            f"{first.fingerprint['sampler']} has no order that its {len(states)} ranks share, so their states cannot be merged; use "
+            "torch's DistributedSampler or one of millrace.samplers, or load each rank's state into that rank"
         )
     if ranks != len(states):
         raise ValueError(f"the states are of {ranks} ranks, and {len(states)} were given; give one of each rank, in order")

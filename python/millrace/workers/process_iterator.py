@@ -177,17 +177,6 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     # ---------------------------------------------------------------- epochs and batches
 
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        self._check_owner()
-        if not first_iter:
-            self._record.epoch += 1
-            self._progress.epoch = self._record.epoch
-        super()._reset(loader, first_iter)
-
-    def __next__(self) -> Any:
-        self._check_owner()
-        return super().__next__()
-
     def _get_data(self) -> Any:
         """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None

@@ -27,10 +27,18 @@ class Resumed:
         self._index_sampler = FedSampler(self._index_sampler, self._progress.feed)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._check_owner()  # type: ignore[attr-defined]
+        if not first_iter:
+            self._record.epoch += 1  # type: ignore[attr-defined]
+            self._progress.epoch = self._record.epoch  # type: ignore[attr-defined]
         self._in_position = False
         super()._reset(loader, first_iter)  # type: ignore[misc]
         if first_iter:
             self._drop_steps()  # type: ignore[attr-defined]
+
+    def __next__(self) -> Any:
+        self._check_owner()  # type: ignore[attr-defined]
+        return super().__next__()  # type: ignore[misc]
 
     def _try_put_index(self) -> None:
         if not self._in_position:  # torch's _reset has just made its lists, and begins with worker 0

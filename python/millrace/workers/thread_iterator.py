@@ -179,16 +179,6 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._fed()
         self._reset(loader, first_iter=True)
 
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        if not first_iter:
-            self._record.epoch += 1
-            self._progress.epoch = self._record.epoch
-        super()._reset(loader, first_iter)
-
-    def __next__(self) -> Any:
-        self._check_owner()
-        return super().__next__()
-
     def _get_data(self) -> Any:
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
