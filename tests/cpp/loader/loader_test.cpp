@@ -93,6 +93,25 @@ TEST_P(Threads, BatchesComeInOrderWithTheBytesOfTheirKeys) {
   }
 }
 
+TEST_P(Threads, WhatWasSkippedCountsForOccurrences) {
+  auto rows = std::make_shared<FakeRows>();
+  const auto engine = loader(rows, options());
+  for (uint64_t number = 0; number < 2; ++number) {  // skipped indices are forgotten with their epoch
+    engine->start_epoch(99, number);
+    if (number == 0) engine->skip(std::vector<int64_t>{5, 5, -1});
+    engine->submit({5, 99, 4});
+    EXPECT_THROW(engine->skip(std::vector<int64_t>{4}), Error);
+    engine->end_epoch();
+    Batch batch;
+    ASSERT_EQ(next(*engine, batch), Status::ready);
+    EXPECT_TRUE(holds(batch, 0, {99, number, 5, number == 0 ? 2u : 0u}));
+    EXPECT_TRUE(holds(batch, 1, {99, number, 99, number == 0 ? 1u : 0u}));
+    EXPECT_TRUE(holds(batch, 2, {99, number, 4, 0}));
+  }
+  engine->close();
+  EXPECT_THROW(engine->skip(std::vector<int64_t>{4}), Error);
+}
+
 TEST_P(Threads, KeptBatchesStayUnchangedAndAreCounted) {
   auto rows = std::make_shared<FakeRows>();
   rows->size = 400;
