@@ -16,11 +16,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-
-struct AlignedDelete {
-  void operator()(uint8_t* memory) const { ::operator delete[](memory, kAlignment); }
-};
+// Aligned by hand: glibc's aligned allocation cannot use the hole that the last copy of the same size left, because it looks for
+// a larger one, so with something kept from every batch (a loop that collects labels) each copy took new memory for good.
+constexpr size_t kAlignment = 64;
 
 }  // namespace
 
@@ -29,7 +27,8 @@ struct AlignedDelete {
 struct Lease::Slot {
   uint64_t generation = fork_generation();
   MemoryBlock pages;
-  std::unique_ptr<uint8_t[], AlignedDelete> copied;  // instead of pages: copy_of()
+  std::unique_ptr<uint8_t[]> copied;  // instead of pages: copy_of()
+  uint8_t* copied_data = nullptr;     // in it
   size_t size_bytes = 0;
   bool overflow = false;
   std::shared_ptr<BatchRing::State> ring;  // null: overflow memory and copies end with their lease
@@ -98,8 +97,11 @@ void Lease::give_back() noexcept {
 
 Lease Lease::copy_of(const uint8_t* bytes, size_t size_bytes) {
   auto slot = std::make_unique<Slot>();
-  slot->copied.reset(static_cast<uint8_t*>(::operator new[](std::max<size_t>(size_bytes, 1), kAlignment)));
-  std::memcpy(slot->copied.get(), bytes, size_bytes);
+  size_t room = size_bytes + kAlignment;
+  slot->copied.reset(new uint8_t[room]);
+  void* aligned = slot->copied.get();
+  slot->copied_data = static_cast<uint8_t*>(std::align(kAlignment, size_bytes, aligned, room));
+  std::memcpy(slot->copied_data, bytes, size_bytes);
   slot->size_bytes = size_bytes;
   return Lease(std::move(slot));
 }
@@ -113,7 +115,7 @@ void Lease::resize(size_t size_bytes) {
   slot_->size_bytes = size_bytes;
 }
 
-uint8_t* Lease::data() const { return slot_->copied ? slot_->copied.get() : slot_->pages.data(); }
+uint8_t* Lease::data() const { return slot_->copied ? slot_->copied_data : slot_->pages.data(); }
 size_t Lease::size_bytes() const { return slot_->size_bytes; }
 bool Lease::overflow() const { return slot_->overflow; }
 
