@@ -167,3 +167,73 @@ def test_report_of_a_single_rank():
     before = torch.get_rng_state()
     millrace.rank_report(DataLoader(range(10), 4, shuffle=True))
     assert torch.equal(before, torch.get_rng_state())
+
+
+class EagerBatches(torch.utils.data.Sampler):
+    """A batch sampler that looks at its epoch in iter(), as those without `yield` do."""
+
+    def __init__(self):
+        self.epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __len__(self):
+        return 13
+
+    def __iter__(self):
+        order = torch.randperm(100, generator=torch.Generator().manual_seed(self.epoch))
+        return iter([part.tolist() for part in order.split(8)])
+
+
+LABELS = [0] * 60 + [1] * 30 + [2] * 10
+OF_EPOCHS = {
+    "theirs": lambda: {"batch_sampler": EagerBatches()},
+    "stratified": lambda: {"batch_sampler": samplers.StratifiedBatchSampler(LABELS, 8)},
+    "of similar length": lambda: {"batch_sampler": samplers.LengthGroupedSampler(range(1, 101), batch_size=8)},
+    "permutation": lambda: {"sampler": samplers.PermutationSampler(100), "batch_size": 8},
+    "single indices": lambda: {"sampler": samplers.PermutationSampler(100), "batch_size": None},
+    "through a buffer": lambda: {"sampler": samplers.ShuffleBuffer(10)(distributed(0, 1)), "batch_size": 8},
+}
+
+
+@pytest.mark.parametrize("kind", OF_EPOCHS)
+@pytest.mark.parametrize("native", ["auto", "never"])
+@pytest.mark.parametrize("auto_epoch", [True, False])
+def test_epochs_of_a_resumed_run_are_those_of_the_run_that_was_left(kind, native, auto_epoch):
+    rows = torch.utils.data.TensorDataset(torch.arange(SIZE if kind == "through a buffer" else 100))
+
+    def make():
+        return DataLoader(rows, **OF_EPOCHS[kind](), native=native, auto_epoch=auto_epoch)
+
+    loader, epochs, behind = make(), [], []
+    for epoch in range(3):
+        epochs.append([])
+        for step, batch in enumerate(loader):
+            epochs[-1].append(batch[0].tolist())
+            if (epoch, step) == (1, 4):
+                middle = json.dumps(loader.state_dict())
+        behind.append(json.dumps(loader.state_dict()))
+    assert (epochs[0] != epochs[1] and epochs[1] != epochs[2]) == auto_epoch
+
+    for state, expected in ((middle, [epochs[1][5:], epochs[2]]), (behind[0], epochs[1:])):
+        resumed = make()
+        resumed.load_state_dict(json.loads(state))
+        assert [[batch[0].tolist() for batch in resumed] for _ in range(2)] == expected
+
+
+def test_states_of_batch_samplers_merge():
+    rows = torch.utils.data.TensorDataset(torch.arange(100))
+
+    def make(rank, ranks):
+        return DataLoader(rows, batch_sampler=samplers.StratifiedBatchSampler(LABELS, 8, num_replicas=ranks, rank=rank))
+
+    whole = [index for batch in make(0, 1) for index in batch[0].tolist()]
+    loaders = [make(rank, 2) for rank in range(2)]
+    iterators = [iter(loader) for loader in loaders]
+    for _ in range(2):
+        for iterator in iterators:
+            next(iterator)
+    alone = make(0, 1)
+    alone.load_state_dict(millrace.merge_states([loader.state_dict() for loader in loaders]))
+    assert [index for batch in alone for index in batch[0].tolist()] == whole[32:]

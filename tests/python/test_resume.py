@@ -303,3 +303,30 @@ def test_order_is_free_and_nothing_is_lost():
         resumed = DataLoader(Squares(), 1, num_workers=2, in_order=False)
         resumed.load_state_dict(state)
         assert sorted(seen + [int(batch) for batch in resumed]) == [i * i for i in range(SIZE)]
+
+
+@pytest.mark.parametrize("native", ["auto", "never"])
+def test_weights_of_a_mixture_set_while_workers_are_ahead_are_in_the_state(native):
+    rows = TensorDataset(torch.arange(600))
+
+    def make():
+        sampler = samplers.MixtureSampler([400, 200], [1, 1], num_samples=600)
+        return DataLoader(rows, 20, sampler=sampler, num_workers=2, native=native)
+
+    loader = make()
+    iterator, states = iter(loader), []
+    for step in range(12):
+        next(iterator)
+        if step in (3, 5, 6):
+            loader.sampler.set_weights([step, 10])
+        states.append(json.dumps(loader.state_dict()))
+    rest = [batch[0].tolist() for batch in iterator]
+    for step in (2, 3, 4, 6, 8, 11):
+        resumed = make()
+        resumed.load_state_dict(json.loads(states[step]))
+        read = [batch[0].tolist() for batch in resumed]
+        if step >= 6:
+            assert read[-len(rest) :] == rest
+            assert resumed.sampler.weights == [6, 10]
+        else:
+            assert read[-len(rest) :] != rest, "the state knows nothing of what comes after it"

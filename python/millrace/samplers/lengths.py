@@ -12,12 +12,14 @@ from .. import _core
 from ..ranks import replicas
 from .global_order import checked_number, digest
 from .iterators import ResumableIterator
+from .native import known
 from .plain import SEED_BITS
 from .readers import Indices, OrderReader, steps_left
 from .resumable import ResumableEpochs
 from .shards import checked_lengths
 
 
+@known()
 class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
     """Batches whose samples have similar lengths, in random order, so that little is padded; every rank has as many batches.
 

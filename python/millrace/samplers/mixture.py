@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from .readers import Indices, OrderReader, steps_left
 from .shards import checked_lengths
 
 ENDLESS = 2**62
+REMEMBERED = 1000  # changes of weights: more than come between what workers prepare and what the training loop has
 
 
 @known()
@@ -60,13 +62,14 @@ class MixtureSampler(GlobalOrderSampler):
     def set_weights(self, weights: Sequence[float]) -> None:
         """New weights, from the next index on that is drawn, in this epoch and in later ones; ranks must do it at the same index.
 
-        From there on the proportions are exact for the new weights. A loader that works ahead has drawn some indices already.
+        From there on the proportions are exact for the new weights. A loader with workers has drawn the batches that they prepare
+        already (num_workers * prefetch_factor of them); its state holds the change, too.
         """
         self.weights = self._checked_weights(weights)
         if self._pending is not None:
             course = _Course(self, self._pending["epoch"], self._pending)
             course.change(self._pending["position"], self.weights)
-            self._pending = {**self._pending, **course.state()}
+            self._pending = {**self._pending, **course.state(self._pending["position"])}
         elif self._latest is not None:
             self._latest.rewind()
             self._latest.course.change(self._latest.state_dict()["position"], self.weights)  # type: ignore[attr-defined]
@@ -74,18 +77,17 @@ class MixtureSampler(GlobalOrderSampler):
     def __iter__(self) -> SamplerIterator:
         state = self._resume()
         start = state["position"] if state else 0
-        if state and "weights" in state:
-            self.weights = list(state["weights"])
         course = _Course(self, self.epoch, state or {})
+        self.weights = list(course.weights)
         steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
         reader = OrderReader(lambda: (course.at, ENDLESS, steps), start, self.rank, self.num_replicas)
-        iterator = self._follow(reader, course.state)
+        iterator = self._follow(reader, kind=MixtureIterator)
         iterator.course = course  # what set_weights() changes
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
-        return state if "weights" in state else {**state, **_Course(self, self.epoch, {}).state()}
+        return state if "weights" in state else {**state, **_Course(self, self.epoch, {}).state(0)}
 
     def _checked(self, state: Any) -> dict[str, Any]:
         state = super()._checked(state)
@@ -106,32 +108,72 @@ class MixtureSampler(GlobalOrderSampler):
         return {**super()._facts(), "lengths": digest(self.lengths), "shuffle": self.shuffle}
 
 
+class MixtureIterator(SamplerIterator):
+    """An iterator of a mixture: what weights there were at a position is told by the course, later changes included."""
+
+    course: _Course
+
+    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
+        return {**super().state_at(place), **self.course.state(place[0])}
+
+
+class _Stretch(NamedTuple):
+    """Of a mixture with the same weights all along: from position `since` on, at which each source has had `counts` draws."""
+
+    since: int
+    weights: list[float]
+    counts: list[int]
+    mixture: Any
+
+
 class _Course:
-    """A mixture from position `since` on, at which each source has had `counts` draws."""
+    """A mixture through an epoch. Weights may have changed further on than somebody asks: workers are ahead of the training loop."""
 
     def __init__(self, sampler: MixtureSampler, epoch: int, state: dict[str, Any]) -> None:
         self._lengths, self._seed, self._epoch = sampler.lengths, sampler.seed & SEED_BITS, epoch
         self._shuffle = sampler.shuffle
-        self._weights = state.get("weights", sampler.weights)
-        self._since, self._counts = state.get("since", 0), state.get("counts", [0] * len(self._weights))
-        self._start()
+        weights = state.get("weights", sampler.weights)
+        self._stretches: list[_Stretch] = []
+        self._begin(state.get("since", 0), weights, state.get("counts", [0] * len(weights)))
+        for since, weights in state.get("then", ()):
+            self.change(since, weights)
 
-    def _start(self) -> None:
-        weights = shares(self._weights)
-        self._mixture = _core.Mixture(
-            self._lengths, weights, self._seed, self._epoch, self._shuffle, self._since, self._counts
-        )
+    def _begin(self, since: int, weights: list[float], counts: list[int]) -> None:
+        mixture = _core.Mixture(self._lengths, shares(weights), self._seed, self._epoch, self._shuffle, since, counts)
+        self._stretches.append(_Stretch(since, weights, counts, mixture))
+        del self._stretches[:-REMEMBERED]
 
     def at(self, positions: Indices) -> Indices:
-        return self._mixture.at(positions)
+        """`positions` rise."""
+        if not len(positions):
+            return positions
+        stretches = self._stretches[self._number(int(positions[0])) : self._number(int(positions[-1])) + 1]
+        if len(stretches) == 1:
+            return stretches[0].mixture.at(positions)
+        parts = np.split(positions, np.searchsorted(positions, [stretch.since for stretch in stretches[1:]]))
+        return np.concatenate([stretch.mixture.at(part) for stretch, part in zip(stretches, parts)])
 
     def change(self, position: int, weights: list[float]) -> None:
-        self._counts = self._mixture.counts_at(position)
-        self._since, self._weights = position, weights
-        self._start()
+        """New weights from `position` on, whatever there was to come there."""
+        while len(self._stretches) > 1 and self._stretches[-1].since > position:
+            self._stretches.pop()
+        self._begin(position, weights, self._stretches[-1].mixture.counts_at(position))
 
-    def state(self) -> dict[str, Any]:
-        return {"weights": self._weights, "since": self._since, "counts": self._counts}
+    def _number(self, position: int) -> int:
+        """Of the stretch that `position` is in."""
+        return max(bisect_right(self._stretches, position, key=lambda stretch: stretch.since) - 1, 0)
+
+    @property
+    def weights(self) -> list[float]:
+        """The last ones."""
+        return self._stretches[-1].weights
+
+    def state(self, position: int) -> dict[str, Any]:
+        """Part of the sampler's state at `position`; "then": [since, weights] of each later change."""
+        here = self._number(position)
+        now, later = self._stretches[here], self._stretches[here + 1 :]
+        then = [[stretch.since, stretch.weights] for stretch in later]
+        return {"weights": now.weights, "since": now.since, "counts": now.counts, "then": then}
 
 
 def shares(weights: Sequence[float]) -> list[int]:

@@ -117,6 +117,7 @@ class ShuffledStream(_Shuffled, IterableDataset):
     __slots__ = ()
 
 
+@known()
 class ShuffledSampler(_Shuffled, Sampler):
     """A sampler through a shuffle buffer, each rank with its own. Resumes under the same number of ranks."""
 

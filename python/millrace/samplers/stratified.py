@@ -11,12 +11,14 @@ from .. import _core
 from ..ranks import replicas
 from .global_order import checked_number, digest
 from .iterators import ResumableIterator
+from .native import known
 from .plain import SEED_BITS
 from .readers import StepReader, steps_left
 from .resumable import ResumableEpochs
 from .weighted import class_counts
 
 
+@known()
 class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
     """Batches in which each class has its share: in every prefix of the epoch to less than one sample, in a batch to less than two.
 

@@ -147,8 +147,10 @@ class Progress:
         self._ending.clear()
         self.finished, self._behind = False, None
         self._left_out_before_epoch = self.left_out()
-        if not goes_on:
-            self._loader_epochs.begin(behind_saved=start is not None)
+        if goes_on:
+            self._loader_epochs.go_on()
+        elif self._loader_epochs.begin(behind_saved=start is not None):
+            made = None
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
         self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps)

@@ -10,7 +10,7 @@ class SamplerEpochs:
     """Follows the epoch of a loader's sampler from iterator to iterator.
 
     A sampler that shuffles by (seed, epoch), as torch's DistributedSampler does, gives every epoch the same order until somebody calls
-    set_epoch(). `begin` comes at each epoch's start.
+    set_epoch(). `begin` comes at each epoch's start, `go_on` where the rest of one is resumed.
     """
 
     def __init__(self, loader: Any, previous: Optional[SamplerEpochs]) -> None:
@@ -22,12 +22,19 @@ class SamplerEpochs:
         self._finished = previous is not None and previous._finished
         self._warned = previous is not None and previous._warned
 
-    def begin(self, behind_saved: bool) -> None:
-        """`behind_saved`: the epoch before this one was run by whoever saved the state."""
+    def go_on(self) -> None:
+        """The rest of an epoch that somebody else began comes first."""
+        if self._sampler is not None:
+            self._last = self._sampler.epoch
+
+    def begin(self, behind_saved: bool) -> bool:
+        """`behind_saved`: the epoch before this one was run by whoever saved the state. Returns whether it set the epoch: an iterator
+        that the sampler made before has the order of the epoch before."""
         if self._sampler is None:
-            return
+            return False
         epoch = self._sampler.epoch
-        if self._sets_epoch and (behind_saved or self._last == epoch):
+        sets = self._sets_epoch and (behind_saved or self._last == epoch)
+        if sets:
             self._sampler.set_epoch(epoch + 1)
         elif self._last == epoch and self._finished and not self._warned and getattr(self._sampler, "num_replicas", 1) > 1:
             self._warned = True
@@ -37,6 +44,7 @@ class SamplerEpochs:
                 stacklevel=2,
             )
         self._last, self._finished = self._sampler.epoch, False
+        return sets
 
     def finish(self) -> None:
         self._finished = True
