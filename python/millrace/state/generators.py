@@ -101,3 +101,13 @@ class EarlyDraws:
             found = {name: packed(now[name]) for name in self._outside}
             _put(self._outside)
         return self._before if drew else None, found
+
+
+def own_generators(loader: Any) -> dict[str, torch.Generator]:
+    """Generators that were given to the loader and to its sampler, each once."""
+    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
+    inner = getattr(getattr(sampler, "sampler", sampler), "generator", None)
+    generators = {"loader": loader.generator}
+    if inner is not loader.generator:
+        generators["sampler"] = inner
+    return {name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)}

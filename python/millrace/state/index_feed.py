@@ -148,6 +148,11 @@ class IndexFeed:
         if drawn is not None and number > self._reached:
             self._reached, self._at = number, drawn
 
+    @property
+    def is_out(self) -> bool:
+        """Whether a list was drawn whose batch the consumer has not."""
+        return bool(self._ahead)
+
     # ---------------------------------------------------------------- state
 
     def state(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
-from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at
+from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at, own_generators
 from .index_feed import IndexFeed, Steps, draws_unknown
 from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, FeedStart, SavedState, fingerprint
@@ -48,7 +48,7 @@ class Progress:
         self._persistent: bool = loader.persistent_workers
         self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
         self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
-        self._generators = _own_generators(loader)
+        self._generators = own_generators(loader)
         self._draws_unknown = draws_unknown(loader._index_sampler)
         self._early: Optional[EarlyDraws] = None
         self._before_made: Optional[dict[str, torch.Tensor]] = None
@@ -202,6 +202,11 @@ class Progress:
                 self._end_worker(worker, self._ending.pop(worker))
         if self._every > 1 and self._yielded % self._every == 0:
             self._snapshot = self._now()
+
+    def drawing(self) -> None:
+        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C, and is not made again by this iterator."""
+        if self._feed.is_out:
+            self.turn()
 
     def arrived(self, worker: int) -> None:
         """A batch of `worker` that waits for its turn."""
@@ -386,13 +391,3 @@ class Progress:
 
 def _nothing() -> None:
     return None
-
-
-def _own_generators(loader: Any) -> dict[str, torch.Generator]:
-    """Generators that were given to the loader and to its sampler, each once."""
-    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
-    inner = getattr(getattr(sampler, "sampler", sampler), "generator", None)
-    generators = {"loader": loader.generator}
-    if inner is not loader.generator:
-        generators["sampler"] = inner
-    return {name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)}
