@@ -181,7 +181,10 @@ class Progress:
         return self._feed
 
     def restarted(self, worker: int, state: Any) -> None:
-        """A worker that stays is at the start of the epoch."""
+        """A worker that stays is at the start of the epoch. What it had answered before was of the epoch that was left."""
+        self._ahead[worker] = 0
+        self._ending.pop(worker, None)
+        self._ended.discard(worker)
         if state is not None:
             self._states[worker] = state
 
