@@ -122,11 +122,14 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine = self._open(threads=0)
                 self._submit_all()
         elif not self._outstanding:
-            rows = self._job.rows(self._next_index())
-            engine = engine or self._open(threads=0)
-            engine.submit(rows)
-            self._outstanding = True
+            self._progress.drawing()
+            index = self._next_index()
         try:
+            if self._on_error != "skip" and not self._outstanding:
+                rows = self._job.rows(index)
+                engine = engine or self._open(threads=0)
+                engine.submit(rows)
+                self._outstanding = True
             batch = engine.next()
         except Exception:
             self._outstanding = False

@@ -36,14 +36,14 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
 
-def fit(module, loaders=None, **options):
+def fit(module, loaders=None, ckpt_path=None, enable_checkpointing=False, **options):
     trainer = lightning.Trainer(
-        max_epochs=EPOCHS, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, **options,
+        max_epochs=EPOCHS, accelerator="cpu", devices=1, logger=False, enable_checkpointing=enable_checkpointing,
+        enable_progress_bar=False, enable_model_summary=False, **options,
     )
     torch.manual_seed(3)
     try:
-        trainer.fit(module, loaders)
+        trainer.fit(module, loaders, ckpt_path=ckpt_path)
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
@@ -126,3 +126,56 @@ def test_installed_it_takes_torchs_loaders_and_ours(photos, installed):
         assert trainer.train_dataloader is loader
         seen.append(module.seen)
     assert loader.stats()["engine"] == "threads" and seen[0] == seen[1]
+
+
+class Numbers(torch.utils.data.IterableDataset):
+    """Stateful. It has a length: without one Lightning fetches a batch ahead, and its checkpoints count that batch as used."""
+
+    def __init__(self):
+        self.at = self.start = 0
+
+    def __len__(self):
+        return 13
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        self.at, self.start = self.start, 0
+        while (number := first + self.at * step) < 13:
+            self.at += 1
+            yield torch.full((3, 16, 16), float(number)), number
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.start = state["at"]
+
+
+@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("kind", ["photos", "python", "stream"])
+def test_a_fit_goes_on_from_a_checkpoint_in_mid_epoch(photos, tmp_path, kind, workers, persistent):
+    def loader():
+        dataset = {"photos": photos, "python": InPython(), "stream": Numbers()}[kind]
+        order = {} if kind == "stream" else {"shuffle": True, "generator": torch.Generator().manual_seed(1)}
+        return millrace.DataLoader(dataset, 3, num_workers=workers, persistent_workers=persistent, **order)
+
+    class Killed(Exception):
+        pass
+
+    class Dying(Module):
+        def training_step(self, batch, batch_index):
+            if len(self.seen) == 4:
+                raise Killed
+            return super().training_step(batch, batch_index)
+
+    whole = Module()
+    fit(whole, loader())
+    first, then = Dying(), Module()
+    keep = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, filename="last", every_n_train_steps=3)
+    with pytest.raises(Killed):
+        fit(first, loader(), callbacks=[keep], enable_checkpointing=True)
+    fit(then, loader(), ckpt_path=tmp_path / "last.ckpt")
+    assert len(whole.seen) == EPOCHS * 5 and first.seen == whole.seen[:4]
+    assert then.seen == whole.seen[3:]

@@ -12,7 +12,7 @@ import torch
 from loader_data import generator_states
 from process_data import SAMPLES, AtOnce, Failing, Made, Noisy, Stream
 from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, get_worker_info
 
 import millrace
 
@@ -257,3 +257,32 @@ def test_length_warnings_of_iterable_datasets():
 def test_out_of_order():
     loader = millrace.DataLoader(Noisy(), batch_size=2, num_workers=3, in_order=False)
     assert sorted(i for batch in loader for i in batch["index"].tolist()) == list(range(13))
+
+
+class Share(torch.utils.data.IterableDataset):
+    """Each worker's part of 13 numbers."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        return iter(range(info.id, 13, info.num_workers))
+
+
+@pytest.mark.parametrize("method", ["process", "thread"])
+@pytest.mark.parametrize("left_at", range(7))
+def test_an_epoch_of_a_stream_that_is_left_early(left_at, method):
+    """Workers that stay answer what they were asked before, also that they have ended, when the next epoch has begun."""
+    options = {"batch_size": 3, "num_workers": 2, "persistent_workers": True}
+    seen = []
+    for loader in (TorchLoader(Share(), **options), millrace.DataLoader(Share(), **options, worker_method=method)):
+        epochs = []
+        for _ in range(2):
+            iterator = iter(loader)
+            for _ in range(left_at):
+                next(iterator, None)
+            epochs.append([batch.tolist() for batch in loader])
+        seen.append(epochs)
+    assert seen[0] == seen[1]
+    state = loader.state_dict()
+    resumed = millrace.DataLoader(Share(), **options, worker_method=method)
+    resumed.load_state_dict(state)
+    assert [batch.tolist() for batch in resumed] == epochs[0]

@@ -6,7 +6,9 @@ import copy
 import pickle
 
 import pytest
+import torch
 from test_resume import ENGINES, SIZE, Counting, Squares, check, own, values
+from torch.utils.data import IterableDataset
 
 from millrace import DataLoader
 
@@ -114,3 +116,80 @@ def test_loaders_are_copied_and_pickled_with_their_place():
         assert len(list(twin)) == 6
     loader.load_state_dict(loader.state_dict())
     assert len(list(copy.deepcopy(loader))) == 5
+
+
+class TensorState(Squares):
+    def state_dict(self):
+        return {"rows": torch.arange(3)}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_tensors_in_states_leave_no_files_open():
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        loader = DataLoader(TensorState(), None, sampler=[1] * 400, num_workers=1)
+        assert len(list(loader)) == 400
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    state = loader.state_dict()["_snapshot"]["_worker_snapshots"]["worker_0"]["dataset_state"]
+    assert state["rows"].tolist() == [0, 1, 2]
+
+
+class Interrupted(Squares):
+    def __getitem__(self, index):
+        if index == 5 and not self.came:
+            self.came = True
+            raise KeyboardInterrupt
+        return index
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_batch_that_ctrl_c_took(goes_on):
+    """Saved at once, it is still to come; an iterator that goes on has lost it, as torch's has."""
+    dataset = Interrupted()
+    dataset.came = False
+    loader = DataLoader(dataset, 4)
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    if goes_on:
+        assert next(iterator).tolist() == [8, 9, 10, 11]
+    resumed = DataLoader(dataset, 4)
+    resumed.load_state_dict(loader.state_dict())
+    assert next(iter(resumed)).tolist() == ([12, 13, 14, 15] if goes_on else [4, 5, 6, 7])
+
+
+class OwnIterator(IterableDataset):
+    """Is its own iterator, and begins anew in __iter__."""
+
+    def __iter__(self):
+        self.at = 0
+        return self
+
+    def __next__(self):
+        if self.at == 5:
+            raise StopIteration
+        self.at += 1
+        return self.at
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_dataset_that_is_its_own_iterator(engine):
+    for cut in range(3):
+        check(lambda: DataLoader(OwnIterator(), 2, **ENGINES[engine]), cut)
+    loader = DataLoader(OwnIterator(), 2, **ENGINES[engine])
+    everything = values(loader)
+    resumed = DataLoader(OwnIterator(), 2, **ENGINES[engine])
+    resumed.load_state_dict(loader.state_dict())
+    assert values(resumed) == everything

@@ -30,11 +30,11 @@ from torch.utils.data.dataloader import _InfiniteConstantSampler
 from ..generator_state import packed, unpacked
 from ..samplers import BatchSampler as OurBatchSampler
 from ..samplers import native
-from .generators import global_generator_at
+from .generators import generator_states, generators_at, global_generator_at
 from .saved import FeedStart
 from .stateful import is_stateful, put_back, state_of
 
-_DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler)
+_DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
 _DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # a second iter() draws what a first would have
 
 
@@ -61,7 +61,7 @@ class IndexFeed:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
     `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the loader and the sampler, by
-    name. `start`: where to begin.
+    name. `start`: where to begin. `before_made`: the states of all generators before torch made `made`, if the sampler drew then.
     `keep_items`: lists may be handed out in another order than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays
     of shape (rows,), without a Python int for each index.
     """
@@ -75,6 +75,7 @@ class IndexFeed:
         keep_items: bool = False,
         as_arrays: bool = False,
         steps: Optional[Steps] = None,
+        before_made: Optional[dict[str, torch.Tensor]] = None,
     ) -> None:
         self._index_sampler = index_sampler
         self._made = made
@@ -89,7 +90,8 @@ class IndexFeed:
         self._state_of: Callable[[Any], tuple[Any, Any]] = _itself  # makes the states of the samplers of it
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
-        self._before: dict[str, torch.Tensor] = {}  # generators' states at the first draw
+        self._before_made = before_made
+        self._before: dict[str, torch.Tensor] = before_made or {}  # generators' states at the first draw
         self._packed: dict[str, Optional[str]] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again behind the last one
         self._last = self._at = _Place(self._start.lists, self._start.samples, None)  # of what was drawn, and handed out
@@ -148,6 +150,11 @@ class IndexFeed:
             while self._reached < number:
                 self._reached, self._at = self._reached + 1, self._ahead.popleft()
 
+    @property
+    def is_out(self) -> bool:
+        """Whether a list was drawn whose batch the consumer has not."""
+        return bool(self._ahead)
+
     # ---------------------------------------------------------------- state
 
     def state(self) -> dict[str, Any]:
@@ -161,6 +168,8 @@ class IndexFeed:
             "generators": self._generators_to_save(),
             "ranks": getattr(_inner(self._known), "num_replicas", 1),
         }
+        if self._before_made is not None or (self._lists is None and self._start.drew_when_made):
+            state["drew_when_made"] = True
         if self._keep_items and self._reached >= 0:
             passed_over = [item for number, item in self._items.items() if number < self._reached]
             if pending := passed_over + self._waiting:
@@ -180,9 +189,9 @@ class IndexFeed:
         state["_index_sampler_state"], state["_sampler_iter_state"] = None if self._known else state_of(sampler), None
         if self._known is None and inner is not sampler and is_stateful(inner):
             state["_sampler_iter_state"] = {"samples_yielded": self._at.samples, "sampler_state": state_of(inner)}
-        state["generators"] = {name: packed(rng) for name, rng in self._generators_now().items()}
-        state.pop("pending", None)
-        state.pop("again", None)
+        state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
+        for key in ("pending", "again"):
+            state.pop(key, None)
         return state
 
     def _unmoved(self) -> tuple[Any, Any]:
@@ -196,29 +205,31 @@ class IndexFeed:
             return None, {"samples_yielded": 0, "sampler_state": state_of(sampler.sampler)}
         return state_of(sampler), None
 
-    def _generators_now(self) -> dict[str, torch.Tensor]:
-        return {name: generator.get_state() for name, generator in self._generators.items()} | {"global": torch.get_rng_state()}
+    def generators_now(self) -> dict[str, torch.Tensor]:
+        """The states of all generators that the sampler may draw from, by name."""
+        return generator_states(self._generators, pythons=draws_unknown(self._index_sampler))
 
     def _generators_to_save(self) -> dict[str, Optional[str]]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
-        if self._lists is None:
-            return dict(self._start.generators) or {name: packed(state) for name, state in self._generators_now().items()}
         needless = set()
         if not self._draws_globally() or (self._at.sampler is not None and self._at.lists):
-            needless.add("global")
-        if self._known is not None and self._at.lists:
+            needless |= {"global", "python"}
+        if self._lists is None and self._before_made is None:
+            now = {name: packed(state) for name, state in self.generators_now().items() if name not in needless}
+            return now | self._start.generators
+        if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
             drawn_from = getattr(_inner(self._known), "generator", None)
             needless |= {name for name, generator in self._generators.items() if generator is drawn_from}
-        for name in self._before.keys() - self._packed.keys() - needless:
-            self._packed[name] = packed(self._before[name])
+        before = self._before or self.generators_now()
+        for name in before.keys() - self._packed.keys() - needless:
+            self._packed[name] = packed(before[name])
         return {name: text for name, text in self._packed.items() if name not in needless}
 
     def _draws_globally(self) -> bool:
-        sampler = self._index_sampler
-        inner = _inner(sampler)
-        if type(inner) in _DRAWS_NOTHING or getattr(inner, "generator", None) is not None:
-            return False
-        return self._known is not None or not is_stateful(inner)
+        if self._known is None:
+            return draws_unknown(self._index_sampler)
+        sampler = _drawing(self._index_sampler)
+        return type(sampler) not in _DRAWS_NOTHING and getattr(sampler, "generator", None) is None
 
     def indices_before(self) -> Optional[np.ndarray]:
         """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
@@ -240,19 +251,19 @@ class IndexFeed:
         for name, text in start.generators.items():
             if name in self._generators:
                 self._generators[name].set_state(unpacked(text))
-        then = unpacked(start.generators.get("global"))
-        self._before = self._generators_now()
-        if then is None:
+        then = {name: unpacked(start.generators.get(name)) for name in ("global", "python")}
+        if self._before_made is None:
+            self._before = self.generators_now() | {name: state for name, state in then.items() if state is not None}
+        if then["global"] is None:
             self._lists = self._open()
             if start.lists:
                 self._first = self._draw()
             return
-        self._before["global"] = then
-        with global_generator_at(then):
+        with generators_at(then):
             self._lists = self._open()
             self._first = self._draw()  # samplers draw when it is asked for
         sampler = self._index_sampler
-        if type(_inner(sampler)) in _DRAWS_ANEW and self._draws_globally():
+        if type(_drawing(sampler)) in _DRAWS_ANEW and self._draws_globally():
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
     def _open(self) -> Iterator[Any]:
@@ -339,6 +350,17 @@ def _never_repeats(sampler: Any) -> bool:
 def _inner(index_sampler: Any) -> Any:
     """The sampler that a batch sampler makes lists of; other samplers themselves."""
     return getattr(index_sampler, "sampler", index_sampler)
+
+
+def _drawing(index_sampler: Any) -> Any:
+    """The sampler whose draws decide the order: a batch sampler of the user's may shuffle what is in order in its `sampler`."""
+    return index_sampler.sampler if type(index_sampler) in (BatchSampler, OurBatchSampler) else index_sampler
+
+
+def draws_unknown(index_sampler: Any) -> bool:
+    """Whether the sampler is of the user's making, without a state: it may draw from any generator, and at any time."""
+    sampler = _drawing(index_sampler)
+    return _known(index_sampler) is None and type(sampler) not in _DRAWS_NOTHING and not is_stateful(sampler)
 
 
 class FedSampler:

@@ -19,8 +19,8 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
-from .generators import draw_base_seed, global_generator_at
-from .index_feed import IndexFeed, Steps
+from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at, own_generators
+from .index_feed import IndexFeed, Steps, draws_unknown
 from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, FeedStart, SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful, state_of
@@ -28,7 +28,7 @@ from .stateful import dataset_parts, is_stateful, state_of
 _logger = logging.getLogger(__name__)
 
 _FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
-_ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "pending", "again")
+_ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "drew_when_made", "pending", "again")
 
 
 class Progress:
@@ -48,7 +48,10 @@ class Progress:
         self._persistent: bool = loader.persistent_workers
         self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
         self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
-        self._generators = _own_generators(loader)
+        self._generators = own_generators(loader)
+        self._draws_unknown = draws_unknown(loader._index_sampler)
+        self._early: Optional[EarlyDraws] = None
+        self._before_made: Optional[dict[str, torch.Tensor]] = None
         self._asks_workers = self.streams or is_stateful(loader.dataset)
         self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
         self._base_seed: Optional[int] = None
@@ -83,7 +86,11 @@ class Progress:
         progress = Progress(loader)
         generators = progress._generators
         start = FeedStart()
-        if loader.generator is None:
+        if progress._draws_unknown:  # before the base seed or behind it
+            states = generator_states(generators, pythons=True)
+            start.generators = {name: packed(state) for name, state in states.items()}
+            start.drew_when_made = True
+        elif loader.generator is None:
             with global_generator_at(torch.get_rng_state()):
                 progress._base_seed = draw_base_seed()
                 start.generators["global"] = packed(torch.get_rng_state())
@@ -92,7 +99,7 @@ class Progress:
             progress._base_seed = draw_base_seed(twin)
             start.generators["loader"] = packed(twin.get_state())
             start.generators["global"] = packed(torch.get_rng_state())
-        if "sampler" in generators:
+        if "sampler" in generators and not start.drew_when_made:
             start.generators["sampler"] = packed(generators["sampler"].get_state())
         progress._feed = IndexFeed(loader._index_sampler, None, generators, start)
         progress._snapshot = progress._now() if progress._every != 1 else None
@@ -104,27 +111,42 @@ class Progress:
 
     def prepare(self) -> None:
         """Before torch's draws. A state from behind an epoch becomes the start of the next one."""
-        saved = self.saved
-        if saved is None or not saved.finished:
-            return
+        if self.saved is not None and self.saved.finished:
+            self._prepare_next_epoch(self.saved)
+        again = self.saved is not None and self.saved.feed.drew_when_made
+        if self._draws_unknown and (again or self.workers == 0):
+            self._early = EarlyDraws(self._generators, self.saved.feed.generators if again else None)
+
+    def _prepare_next_epoch(self, saved: SavedState) -> None:
         self._start = FeedStart(index_sampler_state=saved.feed.index_sampler_state, iterator_state=saved.feed.iterator_state)
         self._ended.clear()
         if self._persistent and self.workers > 0:
             self.epoch += 1
         else:
             self._base_seed, self._states = None, {}  # drawn below or by torch; fresh workers
+        if saved.feed.drew_when_made:
+            return
         generators = dict(saved.feed.generators)
         for name, generator in self._generators.items():
-            if (text := generators.pop(name, None)) is not None:
+            if (text := generators.get(name)) is not None:
                 generator.set_state(unpacked(text))
+                if self._base_seed is not None:  # workers that stay draw none, but this loader will now
+                    self._start.generators[name] = text
         if (text := generators.get("global")) is not None:
             with global_generator_at(unpacked(text)):
                 if self._base_seed is None and "loader" not in self._generators:
                     self._base_seed = draw_base_seed()
-                self._start.generators = {"global": packed(torch.get_rng_state())}
+                self._start.generators |= {"global": packed(torch.get_rng_state()), "python": generators.get("python")}
 
     def begun(self, iterator: Any) -> None:
         """Behind torch's draws. What was saved counts, and torch's generator has moved on as ever."""
+        if self._early is not None:
+            before_made, found = self._early.end()
+            self._early = None
+            if self.workers == 0:  # workers' lists come from another iterator, made behind the base seed
+                self._before_made = before_made
+            if self._start is not None and found:
+                self._start.generators, self._start.drew_when_made = found, False
         if self._base_seed is not None:
             iterator._base_seed = self._base_seed
         elif self._part is not None:  # ranks that read the same make the same of it
@@ -153,7 +175,7 @@ class Progress:
             made = None
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
-        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps)
+        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps, self._before_made)
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
         if self._asks_workers and not self.streams:
@@ -161,7 +183,10 @@ class Progress:
         return self._feed
 
     def restarted(self, worker: int, state: Any) -> None:
-        """A worker that stays is at the start of the epoch."""
+        """A worker that stays is at the start of the epoch. What it had answered before was of the epoch that was left."""
+        self._ahead[worker] = 0
+        self._ending.pop(worker, None)
+        self._ended.discard(worker)
         if state is not None:
             self._states[worker] = state
 
@@ -183,6 +208,11 @@ class Progress:
         if self._every > 1 and self._yielded % self._every == 0:
             self._snapshot = self._now()
 
+    def drawing(self) -> None:
+        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this iterator does not make it again."""
+        if self._feed.is_out:
+            self.turn()
+
     def arrived(self, worker: int) -> None:
         """A batch of `worker` that waits for its turn."""
         self._ahead[worker] += 1
@@ -198,6 +228,8 @@ class Progress:
         """Behind the last batch."""
         if self._feed is not None and not self.finished:
             self.finished, self._behind = True, self._feed.state_at_end()
+            if self._draws_unknown and not (self._persistent and self.workers > 0):
+                self._behind["drew_when_made"] = True  # it may, in the next epoch's iter()
             self._loader_epochs.finish()
             self._snapshot = None if self._every == 1 else self._now()
 
@@ -228,13 +260,13 @@ class Progress:
 
     def wants_state(self, number: int) -> bool:
         """Whether the worker that gets the epoch's task `number` is to send its state along."""
-        if not self._asks_workers or not self._every:
+        if not self._asks_workers:
             return False
         if self.streams:  # which step it will be depends on the other workers
-            return self._yielded % self._every + 1 + self._prefetched + self.workers >= self._every
+            return self._every > 0 and self._yielded % self._every + 1 + self._prefetched + self.workers >= self._every
         step = self._resumed_at + number
         last = self._length is not None and step >= self._length - self.workers
-        return last or step % self._every + self.workers >= self._every
+        return last or (self._every > 0 and step % self._every + self.workers >= self._every)
 
     def start_of_worker(self, worker: int) -> Optional[dict[str, Any]]:
         """The state that a new worker begins with."""
@@ -364,13 +396,3 @@ class Progress:
 
 def _nothing() -> None:
     return None
-
-
-def _own_generators(loader: Any) -> dict[str, torch.Generator]:
-    """Generators that were given to the loader and to its sampler, each once."""
-    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
-    inner = getattr(getattr(sampler, "sampler", sampler), "generator", None)
-    generators = {"loader": loader.generator}
-    if inner is not loader.generator:
-        generators["sampler"] = inner
-    return {name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)}

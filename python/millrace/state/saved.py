@@ -22,6 +22,7 @@ class FeedStart:
     pending: list[Any] = field(default_factory=list)
     again: list[Any] = field(default_factory=list)
     elastic: bool = False  # the state is of all ranks, who may have been others
+    drew_when_made: bool = False  # in iter(), before torch drew the base seed: `generators` are from before both
 
 
 @dataclass
@@ -84,6 +85,7 @@ class SavedState:
                 pending=list(order.get("pending", ())),
                 again=list(order.get("again", ())),
                 elastic=bool(own.get("elastic", False)),
+                drew_when_made=bool(order.get("drew_when_made", False)),
             ),
             workers={int(name.rsplit("_", 1)[1]): value for name, value in workers.items() if _tells_something(value)},
             ended_workers=list(own.get("ended_workers", ())),

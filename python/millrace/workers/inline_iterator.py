@@ -63,6 +63,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 fetcher.ended = parts["fetcher_ended"]
             elif fetcher.dataset_iter is fetcher.dataset:
                 put_back(fetcher.dataset, parts["dataset_iter_state"])
+                fetcher.dataset_iter = iter(fetcher.dataset)
         self._drop_steps()
 
     def __del__(self) -> None:
@@ -106,6 +107,8 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _next_index(self) -> Any:
+        if not self._skip:
+            self._progress.drawing()
         index = super()._next_index()
         self._asked = operator.length_hint(index, 1) if self._auto_collation else 1
         return index

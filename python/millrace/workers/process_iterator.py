@@ -265,7 +265,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         ring.set_reserved(slot, reserved)
         if kind in (channel.RESUMED, channel.ENDED, channel.DROPPED):
             worker = end.number
-            state = pickle.loads(ring.get(slot, 0, length)) if length else None
+            state = _state(ring.get(slot, 0, length)) if length else None
             ring.give_back(slot)
             if kind == channel.RESUMED:
                 self._progress.restarted(worker, state)
@@ -287,12 +287,12 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         self._progress.arrived(end.number)
-        self._arrived.append((task, Answer(task, samples, errors, batch, state)))
+        self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None)))
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
     ) -> tuple[Any, list[dict[str, Any]], Any]:
-        """(batch, entries of the samples replaced in it, the worker's state)"""
+        """(batch, entries of the samples replaced in it, the worker's state as it was pickled)"""
         head = self._ring.get(slot, begin, length) if length else b""
         if kind != channel.ROWS:
             return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
@@ -312,3 +312,11 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
         except Exception:
             return ExceptionWrapper(where=f"in pin memory thread for device {torch.accelerator.current_device_index()}")
+
+
+def _state(data: bytes) -> Any:
+    """A worker's; an error in reading it is one of state_dict(), not of a batch."""
+    try:
+        return pickle.loads(data)
+    except Exception:
+        return ExceptionWrapper(where="while the state of its dataset was taken from a worker process")

@@ -101,7 +101,7 @@ class _Worker:
         self._sink = Sink(self._ring)
         self._inbox: deque[tuple] = deque()
         self._layout_sent = -1
-        self._state: Any = None  # to send with the present batch
+        self._state: Optional[bytes] = None  # to send with the present batch
         self._ended = False
         self._fetcher: Any = None
         self._failure: Optional[ExceptionWrapper] = None  # of the start of the worker or its epoch, reported in place of batches
@@ -230,18 +230,19 @@ class _Worker:
     def _answer_with_state(self, kind: int, slot: int, task: int = 0) -> None:
         state, length = None if self._failure is not None else self._worker_state(), 0
         if state is not None:
-            data = ForkingPickler.dumps(state, 5)
-            length, self._sink.reserved = len(data), self._ring.put(slot, 0, data, self._sink.reserved)
+            length, self._sink.reserved = len(state), self._ring.put(slot, 0, state, self._sink.reserved)
         self._answer(kind, slot, task, 0, length)
 
-    def _worker_state(self) -> Any:
-        """Where the dataset stands here; None when it does not say. An error in saying it is an error of state_dict(), not of a batch."""
+    def _worker_state(self) -> Optional[bytes]:
+        """Where the dataset stands here; None when it does not say. An error in saying it is an error of state_dict(), not of a batch.
+
+        Pickled as for a file: torch's pickler for processes would make a shared file of every tensor, and keep it open here.
+        """
         try:
             state = worker_state(self._job.worker_id, self._fetcher)
-            ForkingPickler.dumps(state)
-            return state
+            return None if state is None else pickle.dumps(state, 5)
         except Exception:
-            return self._wrapped()
+            return pickle.dumps(self._wrapped(), 5)
 
     def _wrapped(self) -> ExceptionWrapper:
         wrapper = wrapped_error(self._where)

@@ -1,0 +1,120 @@
+"""Samplers of users' making, without a state: they are drawn again, from whatever generators they drew from, and whenever they did."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from test_resume import ENGINES, SIZE, Squares, own, values
+from torch.utils.data import RandomSampler, SequentialSampler
+
+from millrace import DataLoader
+
+
+class ShuffledBatches:
+    """Shuffles batches of what is in order."""
+
+    def __init__(self):
+        self.sampler = SequentialSampler(range(SIZE))
+
+    def __iter__(self):
+        for start in torch.randperm(SIZE - 4).tolist():
+            yield list(self.sampler)[start : start + 4]
+
+
+class DrawsInIter:
+    """Has drawn all of its order before the first batch is asked for."""
+
+    def __iter__(self):
+        order = torch.randperm(SIZE).tolist()
+        random.shuffle(order)
+        return iter(np.random.permutation(order).tolist())
+
+
+class DrawsBatchesInIter(DrawsInIter):
+    def __iter__(self):
+        return iter([[index] for index in super().__iter__()])
+
+
+class Later(DrawsInIter):
+    def __iter__(self):
+        yield from super().__iter__()
+
+
+class OwnGenerator:
+    def __init__(self):
+        self.generator = own()
+
+    def __iter__(self):
+        return iter([[index] for index in torch.randperm(SIZE, generator=self.generator).tolist()])
+
+
+def with_its_generator():
+    sampler = OwnGenerator()
+    return {"batch_sampler": sampler, "generator": sampler.generator}
+
+
+SAMPLERS = {
+    "batches shuffled": lambda: {"batch_sampler": ShuffledBatches()},
+    "single, at once": lambda: {"batch_size": None, "sampler": DrawsInIter()},
+    "in batches": lambda: {"batch_size": 4, "sampler": DrawsInIter()},
+    "batches, at once": lambda: {"batch_sampler": DrawsBatchesInIter()},
+    "batches, at once, seeded": lambda: {"batch_sampler": DrawsBatchesInIter(), "generator": own()},
+    "single, later": lambda: {"batch_size": None, "sampler": Later()},
+    "own generator": lambda: {"batch_sampler": OwnGenerator()},
+    "one generator": with_its_generator,
+    "torch's, own generator": lambda: {"batch_size": 4, "sampler": RandomSampler(range(SIZE), generator=own())},
+}
+
+
+def seed(value):
+    torch.manual_seed(value)
+    random.seed(value)
+    np.random.seed(value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_order_is_drawn_again(name, engine):
+    def make(number):
+        seed(number)
+        return DataLoader(Squares(), **SAMPLERS[name](), **ENGINES[engine])
+
+    for cut in ("before", 0, 1, 3, "behind"):
+        loader = make(1)
+        if cut == "behind":
+            list(loader)
+        if isinstance(cut, str):
+            state, iterator = loader.state_dict(), iter(loader)
+        else:
+            iterator = iter(loader)
+            for _ in range(cut):
+                next(iterator)
+            state = loader.state_dict()
+        rest = values(iterator)
+        resumed = make(2)
+        resumed.load_state_dict(state)
+        assert values(resumed) == rest, cut
+        if "generator" in name:  # what is drawn from it alone goes on as well
+            assert values(resumed) == values(loader), cut
+        again = make(3)
+        again.load_state_dict(state)
+        next(iterator := iter(again))
+        state, seen = again.state_dict(), values(iterator)
+        again = make(4)
+        again.load_state_dict(state)
+        assert values(again) == seen == rest[1:], cut
+
+
+def test_the_global_generators_are_left_alone():
+    def place():
+        return random.getstate(), torch.get_rng_state().tolist(), str(np.random.get_state())
+
+    loader = DataLoader(Squares(), batch_sampler=DrawsBatchesInIter())
+    next(iter(loader))
+    state = loader.state_dict()
+    before = place()
+    resumed = DataLoader(Squares(), batch_sampler=DrawsBatchesInIter())
+    resumed.load_state_dict(state)
+    list(resumed)
+    assert place() == before
