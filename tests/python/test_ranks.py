@@ -109,6 +109,13 @@ def test_forgotten_set_epoch_is_noticed_once(workers, persistent):
     assert len(noticed) == 1
 
 
+def test_forgotten_set_epoch_of_a_sampler_of_ours_is_noticed_on_one_rank():
+    loader = DataLoader(Squares(), 10, sampler=samplers.PermutationSampler(SIZE))
+    list(loader)
+    with pytest.warns(UserWarning, match="epoch is still 0"):
+        list(loader)
+
+
 @pytest.mark.parametrize("options", [{"shuffle": False}, {"ranks": 1}])
 def test_nothing_to_notice(options):
     for set_epoch in (False, True) if not options else (False,):
