@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any, Optional
 
@@ -49,7 +50,7 @@ class SamplerEpochs:
             warnings.warn(
                 f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call sampler.set_epoch(epoch) "
                 "before each epoch, or give the loader auto_epoch=True",
-                stacklevel=2,
+                stacklevel=_level_of_the_loop(),
             )
         self._last, self._finished = self._sampler.epoch, False
         return sets
@@ -59,6 +60,15 @@ class SamplerEpochs:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_sampler": None, "_last": None}
+
+
+def _level_of_the_loop() -> int:
+    """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("millrace.", "torch.utils.data.")):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _shuffles_by_epoch(sampler: Any) -> bool:
