@@ -19,7 +19,7 @@ from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
 from .run_record import RunRecord
-from .samplers import DistributedSampler
+from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, fingerprint
 from .workers import InlineIter, ProcessIter, ThreadIter
 
@@ -56,7 +56,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         "drop": as few as the rank with the fewest index lists has. "repeat", "pad": as many as the one with the most; the others hand
         out their first lists again, or their last one. `len(loader)` stays this rank's own.
     auto_epoch: calls `sampler.set_epoch()` before each further epoch, unless you did. Without it, a shuffling sampler of several
-        ranks that never got it is warned of.
+        ranks, or of millrace.samplers, that never got it is warned of.
     process_group: the data-parallel ranks, among which a map-style dataset is divided (by a DistributedSampler): a ProcessGroup, or a
         DeviceMesh whose dimension `mesh_dim` they are (or dimensions: `mesh_dim=("replicate", "shard")`). All ranks with the same
         place in it, those of a tensor-parallel group, get the same batches. `iter()` is then a collective call of all ranks.
@@ -127,6 +127,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = _sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
+        if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
+            raise ValueError(f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave batch_size out")
         if isinstance(num_workers, str):
             if num_workers != "auto":
                 raise ValueError(f'num_workers={num_workers!r} is neither a number nor "auto"')
@@ -244,13 +246,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         others, or the state is of another version; AssertionError at `iter()` when the number of workers is another (merge_states()
         makes a state for any number).
         """
-        saved = SavedState.read(state_dict) if state_dict else None
+        saved = None if state_dict == {} else SavedState.read(state_dict)
         if saved is not None:
             saved.check_fingerprint(fingerprint(self))
             saved.set_sampler_epoch(self)
         self._iterator = None
         self._millrace_progress = None
-        self._millrace_saved = copy.deepcopy(state_dict) if state_dict else None
+        self._millrace_saved = None if saved is None else copy.deepcopy(state_dict)
 
     @property
     def seed(self) -> Optional[int]:

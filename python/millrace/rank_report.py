@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.utils.data import IterableDataset
 
 from .ranks import world
 from .state.generators import global_generator_at
@@ -21,6 +22,8 @@ def rank_report(loader: Any) -> str:
     A collective call where torch.distributed is initialised. Walks through the whole sampler of this rank; nothing is drawn from torch's
     global generator or the loader's. For map-style datasets, with a bit per sample sent by each rank; TypeError for others.
     """
+    if not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, IterableDataset):
+        raise TypeError(f"rank_report() is for map-style datasets; a {type(loader.dataset).__name__} alone knows which rank reads what")
     length = len(loader.dataset)
     indices = _indices(loader)
     seen = np.zeros(length, dtype=bool)

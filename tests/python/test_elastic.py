@@ -77,7 +77,7 @@ def cut_and_go_on(kind, epoch, before, cut, after, dataset=ROWS):
     merged = json.loads(json.dumps(millrace.merge_states([loader.cut for loader in first])))
     second = loaders(kind, after[0], after[1], epoch, dataset, **after[2])
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the loader's batch_size was")
+        warnings.filterwarnings("error", message="the loader's batch_size was")
         for loader in second:
             loader.load_state_dict(merged)
     read = rounds([[index for batch in loader for index in indices(batch)] for loader in second])

@@ -109,6 +109,14 @@ def test_forgotten_set_epoch_is_noticed_once(workers, persistent):
     assert len(noticed) == 1
 
 
+def test_forgotten_set_epoch_of_a_sampler_of_ours_is_noticed_on_one_rank():
+    loader = DataLoader(Squares(), 10, sampler=samplers.PermutationSampler(SIZE))
+    list(loader)
+    with pytest.warns(UserWarning, match="epoch is still 0") as noticed:
+        list(loader)
+    assert noticed[0].filename == __file__, "it shows the line that iterates"
+
+
 @pytest.mark.parametrize("options", [{"shuffle": False}, {"ranks": 1}])
 def test_nothing_to_notice(options):
     for set_epoch in (False, True) if not options else (False,):

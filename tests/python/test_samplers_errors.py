@@ -1,12 +1,17 @@
 """What samplers say about bad arguments, and about states that are not theirs."""
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from sampler_cases import GLOBAL_ORDERS
+from torch.utils.data import TensorDataset
 
-from millrace import samplers
+import millrace
+from millrace import DataLoader, samplers
 
+ROWS = TensorDataset(torch.arange(8))
 ALONE = {"num_replicas": 1, "rank": 0}
 cases = pytest.mark.parametrize("case", GLOBAL_ORDERS.values(), ids=GLOBAL_ORDERS)
 
@@ -39,6 +44,8 @@ BAD_ARGUMENTS = [
     (lambda: samplers.LengthGroupedSampler([3, 4]), "give batch_size, max_tokens or both"),
     (lambda: samplers.LengthGroupedSampler([3, 40], max_tokens=20), "lengths\\[1\\] is 40, more than max_tokens=20"),
     (lambda: samplers.LengthGroupedSampler([3], 2, max_padding=1.0), "max_padding"),
+    (lambda: samplers.LengthGroupedSampler([[7, 8], [9]], 2), "lengths\\[0\\] is a list; give len"),
+    (lambda: samplers.MixtureSampler([ROWS, ROWS], [1.0, 1.0]), "lengths\\[0\\] is a TensorDataset; give len"),
     (lambda: samplers.ShuffleBuffer(0), "size should be an integer of 1"),
 ]
 
@@ -108,3 +115,32 @@ def test_a_damaged_generator():
     own.load_state_dict({**own.state_dict(), "generator": "x"})
     with pytest.raises(ValueError):
         iter(own)
+
+
+def test_things_in_the_wrong_place():
+    sampler = samplers.PermutationSampler(8, **ALONE)
+    loader = DataLoader(ROWS, sampler=sampler)
+    for use, error, words in (
+        (lambda: samplers.weights_from_labels(ROWS), TypeError, "not a TensorDataset: give its labels"),
+        (lambda: samplers.StratifiedBatchSampler(ROWS, 2), TypeError, "not a TensorDataset: give its labels"),
+        (lambda: loader.load_state_dict(sampler.state_dict()), ValueError, "PermutationSampler; give it to the sampler"),
+        (lambda: sampler.load_state_dict(loader.state_dict()), ValueError, "no sampler's state.*a loader's to the loader"),
+        (lambda: loader.load_state_dict(None), TypeError, "a loader's state is a dict, not NoneType"),
+        (lambda: millrace.merge_states(loader.state_dict()), TypeError, "in a list"),
+        (lambda: millrace.rank_report(DataLoader(samplers.ShuffleBuffer(2)(range(5)))), TypeError, "a ShuffledStream alone"),
+    ):
+        with pytest.raises(error, match=words):
+            use()
+
+
+def test_batch_samplers_are_no_samplers_of_indices():
+    batches = samplers.StratifiedBatchSampler([0] * 4 + [1] * 4, 2, **ALONE)
+    with pytest.raises(ValueError, match="gives whole batches: give it as batch_sampler="):
+        DataLoader(ROWS, batch_size=4, sampler=batches)
+    assert len(next(iter(DataLoader(ROWS, batch_size=None, sampler=batches)))[0]) == 2
+
+
+def test_signatures_are_those_of_the_constructors():
+    assert list(inspect.signature(samplers.RandomSampler).parameters) == ["data_source", "replacement", "num_samples", "generator"]
+    assert list(inspect.signature(samplers.BatchSampler).parameters) == ["sampler", "batch_size", "drop_last"]
+    assert list(inspect.signature(samplers.ShardShuffle).parameters)[0] == "shard_lengths"

@@ -37,7 +37,7 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
         num_replicas, rank: those of the process group or the environment when not given.
         drop_last: drop the last batch when it is smaller, and batches that do not divide by num_replicas; else some batches come twice.
 
-    A state counts batches of all ranks together; it loads under another number of ranks.
+    For a loader's `batch_sampler`. A state counts batches of all ranks together; it loads under another number of ranks.
     """
 
     def __init__(

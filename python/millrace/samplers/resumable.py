@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
@@ -22,6 +23,11 @@ class Resumable:
     _latest: Optional[ResumableIterator]
     _pending: Optional[dict[str, Any]]
     _begun: int  # the next iterator's number, which is the epoch of samplers that have no set_epoch()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # else help() shows that of __new__
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         self = super().__new__(cls)
@@ -61,7 +67,9 @@ class Resumable:
         name = type(self).__name__
         if not isinstance(state, Mapping):
             raise ValueError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
-        if state.get("kind") != name:
+        if "kind" not in state:
+            raise ValueError(f"this is no sampler's state: it has no 'kind'; give a {name} its own, and a loader's to the loader")
+        if state["kind"] != name:
             raise ValueError(f"this is the state of a {state.get('kind')}, and this sampler is a {name}; build the sampler it is from")
         if state.get("version") != VERSION:
             raise ValueError(f"the state has version {state.get('version')}; this millrace reads version {VERSION}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+from torch.utils.data import Dataset
 
 from .. import _core
 from .global_order import GlobalOrderSampler, checked_number, digest
@@ -16,6 +17,8 @@ from .readers import Indices, Order
 
 def checked_lengths(name: str, lengths: Any) -> Indices:
     """int64 [n] of numbers of 0 or more; ValueError for anything else."""
+    if isinstance(lengths, (list, tuple)) and lengths and isinstance(lengths[0], (Dataset, list, tuple, str)):
+        raise ValueError(f"{name} should be integers, but {name}[0] is a {type(lengths[0]).__name__}; give len() of each")
     array = np.asarray(lengths)
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
         raise ValueError(f"{name} should be a sequence of integers, one at least, but has shape {array.shape} of {array.dtype}")

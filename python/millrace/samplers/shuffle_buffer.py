@@ -28,6 +28,9 @@ class ShuffleBuffer:
     (seed, epoch, how many came before), so a state holds numbers only; what was in the buffer is read again: from the source's own state
     (state_dict and load_state_dict of the source or its iterator), or else from its beginning.
 
+    Every epoch has the same order until set_epoch() is called, on this object; worker processes that stay (persistent_workers) do not
+    see that. A loader's workers each have a copy, so `source` must give each its part, as iterable datasets do (get_worker_info()).
+
     Args:
         size: samples in the buffer, 1 or more. ValueError for less.
         seed: the same on all ranks.

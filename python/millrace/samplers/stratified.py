@@ -33,6 +33,9 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
             large ones some do not. "proportional": every class as in `labels`; each sample comes once.
         seed: the same on all ranks.
         num_replicas, rank: those of the process group or the environment when not given.
+        drop_last: drop the last samples when they do not fill a batch on every rank.
+
+    For a loader's `batch_sampler`; `sampler` takes it with batch_size=None only.
     """
 
     def __init__(

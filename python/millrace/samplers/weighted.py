@@ -174,6 +174,8 @@ def weights_from_labels(labels: Any, mode: str = "inverse", beta: float = 0.9999
 
 def class_counts(labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(the different labels, each sample's number among them, how often each comes)."""
+    if isinstance(labels, data.Dataset):
+        raise TypeError(f"labels should be one label per sample, not a {type(labels).__name__}: give its labels, dataset.targets, say")
     array = labels.numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     if array.ndim != 1 or not len(array):
         raise ValueError(f"labels should be one label per sample, in one dimension, but have shape {array.shape}")

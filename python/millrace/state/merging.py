@@ -31,6 +31,8 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
     order is known to all ranks: torch's DistributedSampler, the samplers of millrace.samplers, or a single rank. ValueError when the
     states are not of one step of one run, or hold what belongs to one worker (the state of a Stateful dataset, an iterable dataset).
     """
+    if isinstance(states, dict):
+        raise TypeError("merge_states() takes the states of all ranks in a list; of a single rank: merge_states([state])")
     if not states:
         raise ValueError("merge_states([]): there is no state to merge")
     read = [SavedState.read(state) for state in states]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any, Optional
+
+from torch.utils.data import DistributedSampler
+
+from ..samplers.resumable import ResumableEpochs
 
 
 class SamplerEpochs:
@@ -17,6 +22,10 @@ class SamplerEpochs:
         sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
         sampler = getattr(sampler, "sampler", sampler)
         self._sampler = sampler if _shuffles_by_epoch(sampler) else None
+        # A DistributedSampler on one rank is a script that runs without ranks for once; who takes one of ours wants it to shuffle.
+        self._should_move = getattr(sampler, "num_replicas", 1) > 1 or (
+            isinstance(sampler, ResumableEpochs) and not isinstance(sampler, DistributedSampler)
+        )
         self._sets_epoch: bool = loader.auto_epoch
         self._last = None if previous is None or previous._sampler is not self._sampler else previous._last
         self._finished = previous is not None and previous._finished
@@ -36,12 +45,12 @@ class SamplerEpochs:
         sets = self._sets_epoch and (behind_saved or self._last == epoch)
         if sets:
             self._sampler.set_epoch(epoch + 1)
-        elif self._last == epoch and self._finished and not self._warned and getattr(self._sampler, "num_replicas", 1) > 1:
+        elif self._last == epoch and self._finished and not self._warned and self._should_move:
             self._warned = True
             warnings.warn(
                 f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call sampler.set_epoch(epoch) "
                 "before each epoch, or give the loader auto_epoch=True",
-                stacklevel=2,
+                stacklevel=_level_of_the_loop(),
             )
         self._last, self._finished = self._sampler.epoch, False
         return sets
@@ -51,6 +60,15 @@ class SamplerEpochs:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_sampler": None, "_last": None}
+
+
+def _level_of_the_loop() -> int:
+    """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("millrace.", "torch.utils.data.")):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _shuffles_by_epoch(sampler: Any) -> bool:

@@ -59,6 +59,8 @@ class SavedState:
                 "that saved it"
             )
         snapshot = state.get(_WORKERS_KEY)
+        if snapshot is None and "kind" in state and "position" in state:
+            raise ValueError(f"this is the state of a sampler, {state['kind']}; give it to the sampler's load_state_dict()")
         if snapshot is None and _INLINE_KEY not in state:
             raise ValueError(
                 f"this is no loader's state: it has neither '{_INLINE_KEY}' (no workers) nor '{_WORKERS_KEY}' (workers), only "
@@ -133,7 +135,7 @@ class SavedState:
                     f"the state was saved for {what}: {then[key]}, and this loader has {now.get(key)}; a resumed order would be wrong. "
                     "Give the loader what it had then, or start anew"
                 )
-        for key in ("dataset", "batch_size", "drop_last"):
+        for key in ("dataset", "drop_last") if self.feed.elastic else ("dataset", "batch_size", "drop_last"):
             if key in then and then[key] != now.get(key):
                 warnings.warn(
                     f"the loader's {key} was {then[key]!r} when its state was saved and is {now.get(key)!r} now; the order of samples "
