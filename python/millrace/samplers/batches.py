@@ -22,6 +22,7 @@ class BatchIterator:
         self._sampler: Optional[BatchSampler] = sampler  # until the first batch
         self._arrays = arrays
         self._indices: Any = None
+        self._inner_state: Any = None  # asks the sampler's iterator for its state, if it has one
 
     def __iter__(self) -> BatchIterator:
         return self
@@ -38,7 +39,7 @@ class BatchIterator:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch comes from: "position", in the sampler's global order, and its state when it has one."""
-        inner = self._indices.state_dict() if hasattr(self._indices, "state_dict") else self._inner
+        inner = self._inner if self._inner_state is None else self._inner_state()
         if inner is None:
             return {**self._head, "position": self._position}
         return {**self._head, "position": inner["position"] if self._counts_all else self._position, "sampler": inner}
@@ -49,6 +50,7 @@ class BatchIterator:
         if self._inner is not None:
             inner.load_state_dict(self._inner)
         self._indices = iter(inner)
+        self._inner_state = getattr(self._indices, "state_dict", None)
         if self._inner is None:
             for _ in islice(self._indices, self._position):
                 pass

@@ -46,7 +46,7 @@ class _Drawn(NamedTuple):
     lists: int
     samples: int
     sampler: Any  # (index sampler's state, its iterator's), or None
-    item: Any  # kept only where lists may be handed out in another order
+    item: Any
 
 
 class Steps(NamedTuple):
@@ -109,7 +109,7 @@ class IndexFeed:
         if drawn is None:
             raise StopIteration
         self._first = None
-        self._ahead[self._drawn] = drawn if self._keep_items else drawn._replace(item=None)
+        self._ahead[self._drawn] = drawn
         self._drawn += 1
         return drawn.item
 
@@ -117,22 +117,23 @@ class IndexFeed:
         """The next list; None behind the last."""
         if self._waiting:
             return self._last._replace(item=self._waiting.pop(0))
-        steps, number = self._steps, self._last.lists
+        steps, (number, samples, sampler, _) = self._steps, self._last
         if steps is not None and number >= steps.agreed:
             return None
         item = next(self._lists, _END)
         if item is not _END:
+            samples += _size(item)
             if steps is not None:
                 self._keep_for_again(steps, number, item)
-            samples = self._last.samples + _size(item)
-            sampler = None if self._snapshot is None else self._snapshot(samples)
+            if self._snapshot is not None:
+                sampler = self._snapshot(samples)
         elif steps is not None and self._again:
-            item, sampler = self._again[(number - steps.own) % len(self._again)], self._last.sampler
-            samples = self._last.samples + _size(item)
+            item = self._again[(number - steps.own) % len(self._again)]
+            samples += _size(item)
         else:
             return None
-        self._last = _Drawn(number + 1, samples, sampler, None)
-        return self._last._replace(item=item)
+        self._last = drawn = _Drawn(number + 1, samples, sampler, item)
+        return drawn
 
     def _keep_for_again(self, steps: Steps, number: int, item: Any) -> None:
         if steps.repeats_first:
