@@ -299,3 +299,19 @@ def test_order_is_free_and_nothing_is_lost():
         resumed = DataLoader(Squares(), 1, num_workers=2, in_order=False)
         resumed.load_state_dict(state)
         assert sorted(seen + [int(batch) for batch in resumed]) == [i * i for i in range(SIZE)]
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "threads"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_shuffling_of_a_data_pipe(engine):
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    for cut in (0, 2):
+        check(
+            lambda: DataLoader(IterableWrapper(range(SIZE)).shuffle().sharding_filter(), 4, True, generator=own(), **ENGINES[engine]), cut
+        )
+    loader = DataLoader(IterableWrapper(range(SIZE)).shuffle(), 4, True, generator=own(), **ENGINES[engine])
+    first = values(loader)
+    resumed = DataLoader(IterableWrapper(range(SIZE)).shuffle(), 4, True, generator=own(), **ENGINES[engine])
+    resumed.load_state_dict(loader.state_dict())
+    assert values(loader) == values(resumed) != first

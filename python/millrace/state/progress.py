@@ -124,6 +124,7 @@ class Progress:
             self.epoch += 1
         else:
             self._base_seed, self._states = None, {}  # drawn below or by torch; fresh workers
+        self._shared_seed = None  # torch draws one for each epoch
         if saved.feed.drew_when_made:
             return
         generators = dict(saved.feed.generators)
