@@ -306,12 +306,12 @@ def test_order_is_free_and_nothing_is_lost():
 def test_the_shuffling_of_a_data_pipe(engine):
     from torch.utils.data.datapipes.iter import IterableWrapper
 
+    def make():
+        return DataLoader(IterableWrapper(range(SIZE)).shuffle().sharding_filter(), 4, True, generator=own(), **ENGINES[engine])
+
     for cut in (0, 2):
-        check(
-            lambda: DataLoader(IterableWrapper(range(SIZE)).shuffle().sharding_filter(), 4, True, generator=own(), **ENGINES[engine]), cut
-        )
-    loader = DataLoader(IterableWrapper(range(SIZE)).shuffle(), 4, True, generator=own(), **ENGINES[engine])
+        check(make, cut, later=engine != "persistent")
+    loader, resumed = make(), make()
     first = values(loader)
-    resumed = DataLoader(IterableWrapper(range(SIZE)).shuffle(), 4, True, generator=own(), **ENGINES[engine])
     resumed.load_state_dict(loader.state_dict())
     assert values(loader) == values(resumed) != first

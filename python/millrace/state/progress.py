@@ -189,8 +189,9 @@ class Progress:
         if state is not None:
             self._states[worker] = state
 
-    def starts(self) -> None:
-        """All workers are at the start of the epoch."""
+    def starts(self, shared_seed: Optional[int]) -> None:
+        """All workers are at the start of the epoch. `shared_seed`: of a data pipe, drawn for each."""
+        self._shared_seed = shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
     def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:
@@ -208,7 +209,7 @@ class Progress:
             self._snapshot = self._now()
 
     def drawing(self) -> None:
-        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C, and is not made again by this iterator."""
+        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C, and is not made again."""
         if self._feed.is_out:
             self.turn()
 

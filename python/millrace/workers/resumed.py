@@ -35,7 +35,7 @@ class Resumed:
     def _try_put_index(self) -> None:
         if not self._in_position:  # torch's _reset has just made its lists, and begins with worker 0
             self._in_position = True
-            self._progress.starts()
+            self._progress.starts(self._shared_seed)  # type: ignore[attr-defined]
             self._num_yielded = self._progress.yielded
             for worker in self._progress.ended_workers:
                 self._workers_status[worker] = False  # type: ignore[attr-defined]
