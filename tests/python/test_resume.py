@@ -310,7 +310,7 @@ def test_the_shuffling_of_a_data_pipe(engine):
         return DataLoader(IterableWrapper(range(SIZE)).shuffle().sharding_filter(), 4, True, generator=own(), **ENGINES[engine])
 
     for cut in (0, 2):
-        check(make, cut, later=engine != "persistent")
+        check(make, cut)
     loader, resumed = make(), make()
     first = values(loader)
     resumed.load_state_dict(loader.state_dict())

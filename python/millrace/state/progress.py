@@ -190,8 +190,8 @@ class Progress:
             self._states[worker] = state
 
     def starts(self, shared_seed: Optional[int]) -> None:
-        """All workers are at the start of the epoch. `shared_seed`: of a data pipe, drawn for each."""
-        self._shared_seed = shared_seed
+        """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in workers that stay."""
+        self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
     def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:
