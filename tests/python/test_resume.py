@@ -330,3 +330,19 @@ def test_weights_of_a_mixture_set_while_workers_are_ahead_are_in_the_state(nativ
             assert resumed.sampler.weights == [6, 10]
         else:
             assert read[-len(rest) :] != rest, "the state knows nothing of what comes after it"
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "threads"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_shuffling_of_a_data_pipe(engine):
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    def make():
+        return DataLoader(IterableWrapper(range(SIZE)).shuffle().sharding_filter(), 4, True, generator=own(), **ENGINES[engine])
+
+    for cut in (0, 2):
+        check(make, cut)
+    loader, resumed = make(), make()
+    first = values(loader)
+    resumed.load_state_dict(loader.state_dict())
+    assert values(loader) == values(resumed) != first

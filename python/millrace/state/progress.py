@@ -124,6 +124,7 @@ class Progress:
             self.epoch += 1
         else:
             self._base_seed, self._states = None, {}  # drawn below or by torch; fresh workers
+        self._shared_seed = None  # torch draws one for each epoch
         if saved.feed.drew_when_made:
             return
         generators = dict(saved.feed.generators)
@@ -190,8 +191,9 @@ class Progress:
         if state is not None:
             self._states[worker] = state
 
-    def starts(self) -> None:
-        """All workers are at the start of the epoch."""
+    def starts(self, shared_seed: Optional[int]) -> None:
+        """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in workers that stay."""
+        self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
     def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:

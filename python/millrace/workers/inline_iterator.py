@@ -36,6 +36,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
         self._begin_record(record, progress, "_SingleProcessDataLoaderIter")
+        if saved is not None and saved.shared_seed is not None and not saved.finished:  # torch has just applied another
+            seeded = torch.Generator().manual_seed(self._shared_seed)
+            self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, seeded)
         self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         if saved is not None and not saved.finished:

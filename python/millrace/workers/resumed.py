@@ -31,7 +31,7 @@ class Resumed:
         if not first_iter:
             self._record.epoch += 1  # type: ignore[attr-defined]
             self._progress.epoch = self._record.epoch  # type: ignore[attr-defined]
-        self._in_position = False
+        self._in_position, self._are_new = False, first_iter
         super()._reset(loader, first_iter)  # type: ignore[misc]
         if first_iter:
             self._drop_steps()  # type: ignore[attr-defined]
@@ -43,7 +43,7 @@ class Resumed:
     def _try_put_index(self) -> None:
         if not self._in_position:  # torch's _reset has just made its lists, and begins with worker 0
             self._in_position = True
-            self._progress.starts()
+            self._progress.starts(None if self._are_new else self._shared_seed)  # type: ignore[attr-defined]
             self._num_yielded = self._progress.yielded
             for worker in self._progress.ended_workers:
                 self._workers_status[worker] = False  # type: ignore[attr-defined]
