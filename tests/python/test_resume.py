@@ -227,15 +227,21 @@ def test_random_transforms_repeat(tmp_path, engine):
     dataset = millrace.datasets.ImageFolder(
         tmp_path, millrace.transforms.Compose([millrace.transforms.RandomResizedCrop(8), millrace.transforms.ToTensor()])
     )
-    for sampler in (None, torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=30, generator=own())):
-        options = {"sampler": sampler, "shuffle": None if sampler else True, "native": "require", **ENGINES[engine]}
-        loader = DataLoader(dataset, 4, **options)
+    twice = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=30, generator=own())
+    for order in (
+        {"batch_size": 4, "shuffle": True},
+        {"batch_size": 4, "sampler": twice},
+        {"batch_size": 4, "sampler": samplers.MixtureSampler([2, len(dataset) - 2], [1, 1])},
+        {"batch_sampler": samplers.StratifiedBatchSampler([i < 2 for i in range(len(dataset))], 4)},
+    ):
+        options = {"native": "require", **order, **ENGINES[engine]}
+        loader = DataLoader(dataset, **options)
         list(loader)
         iterator = iter(loader)
         next(iterator), next(iterator)
         state = loader.state_dict()
         rest = list(iterator)
-        resumed = DataLoader(dataset, 4, **options)
+        resumed = DataLoader(dataset, **options)
         resumed.load_state_dict(state)
         again = list(resumed)
         assert len(again) == len(rest) and (resumed.seed, resumed.epoch) == (loader.seed, loader.epoch)

@@ -234,12 +234,20 @@ class IndexFeed:
     def indices_before(self) -> Optional[np.ndarray]:
         """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
         inner, state = native(_inner(self._known)), self._start.iterator_state
-        if inner is None or state is None or not getattr(inner, "seekable", False) or _never_repeats(inner):
+        if inner is None or state is None or _never_repeats(inner):
+            return None
+        state = state.get("sampler", state)
+        if state.get("since", 0) > 0:  # a mixture whose weights were changed: what it gave before is forgotten
             return None
         twin = copy.copy(inner)
-        twin.load_state_dict({**state.get("sampler", state), "position": 0})
+        twin.load_state_dict({**state, "position": 0})
+        found: list[Any] = []
         with global_generator_at(torch.get_rng_state()):
-            return iter(twin).take(self._start.samples)
+            for item in iter(twin):
+                found += item if isinstance(item, list) else (item,)
+                if len(found) >= self._start.samples:
+                    break
+        return np.array(found[: self._start.samples], dtype=np.int64)
 
     # ---------------------------------------------------------------- the first draw
 
