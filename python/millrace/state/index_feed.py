@@ -9,34 +9,29 @@ come to the same place.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import torch
-from torch.utils.data import (
-    BatchSampler,
-    DistributedSampler,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
-from torch.utils.data.dataloader import _InfiniteConstantSampler
+from torch.utils.data import BatchSampler
 
 from ..generator_state import packed, unpacked
-from ..samplers import BatchSampler as OurBatchSampler
 from ..samplers import native
 from .generators import generator_states, generators_at, global_generator_at
+from .index_lists import (
+    DRAWS_ANEW,
+    DRAWS_NOTHING,
+    draws_unknown,
+    drawing_sampler,
+    inner_sampler,
+    known_sampler,
+    never_repeats,
+    open_lists,
+)
 from .saved import FeedStart
-from .stateful import is_stateful, put_back, state_of
-
-_DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
-_DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # a second iter() draws what a first would have
-
+from .stateful import is_stateful, state_of
 
 _END = object()
 
@@ -46,7 +41,7 @@ class _Place(NamedTuple):
 
     lists: int
     samples: int
-    sampler: Any  # what `_state_of` makes (index sampler's state, its iterator's) of, or None
+    note: Any  # what `states_of` makes the samplers' states of, or None
 
 
 class Steps(NamedTuple):
@@ -84,10 +79,10 @@ class IndexFeed:
         self._generators = generators
         self._start = start or FeedStart()
         self._keep_items = keep_items
-        self._known = _known(index_sampler)
+        self._known = known_sampler(index_sampler)
         self._lists: Optional[Iterator[Any]] = None
-        self._snapshot: Optional[Callable[[int], Any]] = None  # given the samples drawn so far, what follows
-        self._state_of: Callable[[Any], tuple[Any, Any]] = _itself  # makes the states of the samplers of it
+        self._note: Optional[Callable[[int], Any]] = None  # of index_lists.Lists, as is what follows
+        self._states_of: Callable[[Any], tuple[Any, Any]] = tuple
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before_made = before_made
@@ -119,7 +114,7 @@ class IndexFeed:
         """The next list, whose place is `_last` then; _END behind the last."""
         if self._waiting:
             return self._waiting.pop(0)
-        steps, (number, samples, sampler) = self._steps, self._last
+        steps, (number, samples, note) = self._steps, self._last
         if steps is not None and number >= steps.agreed:
             return _END
         item = next(self._lists, _END)
@@ -127,9 +122,9 @@ class IndexFeed:
             item = self._counted(steps, number, item)
         if item is not _END:
             samples += _size(item)
-            if self._snapshot is not None:
-                sampler = self._snapshot(samples)
-            self._last = _Place(number + 1, samples, sampler)
+            if self._note is not None:
+                note = self._note(samples)
+            self._last = _Place(number + 1, samples, note)
         return item
 
     def _counted(self, steps: Steps, number: int, item: Any) -> Any:
@@ -159,14 +154,14 @@ class IndexFeed:
 
     def state(self) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
-        sampler, iterator = self._unmoved() if self._at.sampler is None else self._state_of(self._at.sampler)
+        sampler, iterator = self._unmoved() if self._at.note is None else self._states_of(self._at.note)
         state = {
             "_index_sampler_state": sampler,
             "_sampler_iter_state": iterator,
             "_sampler_iter_yielded": self._at.lists,
             "samples": self._at.samples,
             "generators": self._generators_to_save(),
-            "ranks": getattr(_inner(self._known), "num_replicas", 1),
+            "ranks": getattr(inner_sampler(self._known), "num_replicas", 1),
         }
         if self._before_made is not None or (self._lists is None and self._start.drew_when_made):
             state["drew_when_made"] = True
@@ -176,7 +171,7 @@ class IndexFeed:
                 state["pending"] = pending
         if self._steps is not None and self._again:
             state["again"] = [[int(index) for index in item] for item in self._again]
-        epoch = getattr(_inner(self._index_sampler), "epoch", None)
+        epoch = getattr(inner_sampler(self._index_sampler), "epoch", None)
         if isinstance(epoch, int):
             state["sampler_epoch"] = epoch
         return state
@@ -212,13 +207,13 @@ class IndexFeed:
     def _generators_to_save(self) -> dict[str, Optional[str]]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
         needless = set()
-        if not self._draws_globally() or (self._at.sampler is not None and self._at.lists):
+        if not self._draws_globally() or (self._at.note is not None and self._at.lists):
             needless |= {"global", "python"}
         if self._lists is None and self._before_made is None:
             now = {name: packed(state) for name, state in self.generators_now().items() if name not in needless}
             return now | self._start.generators
         if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
-            drawn_from = getattr(_inner(self._known), "generator", None)
+            drawn_from = getattr(inner_sampler(self._known), "generator", None)
             needless |= {name for name, generator in self._generators.items() if generator is drawn_from}
         before = self._before or self.generators_now()
         for name in before.keys() - self._packed.keys() - needless:
@@ -228,13 +223,13 @@ class IndexFeed:
     def _draws_globally(self) -> bool:
         if self._known is None:
             return draws_unknown(self._index_sampler)
-        sampler = _drawing(self._index_sampler)
-        return type(sampler) not in _DRAWS_NOTHING and getattr(sampler, "generator", None) is None
+        sampler = drawing_sampler(self._index_sampler)
+        return type(sampler) not in DRAWS_NOTHING and getattr(sampler, "generator", None) is None
 
     def indices_before(self) -> Optional[np.ndarray]:
         """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
-        inner, state = native(_inner(self._known)), self._start.iterator_state
-        if inner is None or state is None or _never_repeats(inner):
+        inner, state = native(inner_sampler(self._known)), self._start.iterator_state
+        if inner is None or state is None or never_repeats(inner):
             return None
         state = state.get("sampler", state)
         if state.get("since", 0) > 0:  # a mixture whose weights were changed: what it gave before is forgotten
@@ -263,112 +258,24 @@ class IndexFeed:
         if self._before_made is None:
             self._before = self.generators_now() | {name: state for name, state in then.items() if state is not None}
         if then["global"] is None:
-            self._lists = self._open()
+            self._open_lists()
             if start.lists:
                 self._first = self._draw()
             return
         with generators_at(then):
-            self._lists = self._open()
+            self._open_lists()
             self._first = self._draw()  # samplers draw when it is asked for
         sampler = self._index_sampler
-        if type(_drawing(sampler)) in _DRAWS_ANEW and self._draws_globally():
+        if type(drawing_sampler(sampler)) in DRAWS_ANEW and self._draws_globally():
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
-    def _open(self) -> Iterator[Any]:
-        sampler, start = self._index_sampler, self._start
-        if self._known is not None:
-            return self._open_known(sampler, start)
-        if type(sampler) is BatchSampler:
-            return self._open_batches(sampler, start)
-        put_back(sampler, start.index_sampler_state)
-        iterator = self._made if self._made is not None and start.index_sampler_state is None else iter(sampler)
-        put_back(iterator, start.iterator_state)
-        if is_stateful(sampler) or is_stateful(iterator):
-            self._remember(lambda _: (state_of(sampler), state_of(iterator)))
-        elif type(sampler) is not _InfiniteConstantSampler:
-            _skip(iterator, start.lists)
-        return iterator
-
-    def _open_known(self, sampler: Any, start: FeedStart) -> Iterator[Any]:
-        known, inner = self._known, _inner(self._known)
-        if start.iterator_state is not None:
-            there = start.iterator_state.get("sampler", start.iterator_state).get("epoch")
-            here = getattr(inner, "epoch", there)
-            if here == there:
-                known.load_state_dict(start.iterator_state)
-            else:
-                warnings.warn(
-                    f"the loaded state is from the middle of epoch {there}, and set_epoch({here}) was called: epoch {here} begins at its "
-                    f"beginning. Start the training loop at epoch {there} to go on where it stopped",
-                    stacklevel=2,
-                )
-                self._last = self._at = _Place(0, 0, None)
-        lists = known.arrays() if self._as_arrays and type(known) is OurBatchSampler else iter(known)
-        if hasattr(lists, "place"):  # for each list a place, and the state of the one that is asked for
-            self._snapshot = lambda _: lists.place()
-            self._state_of = lambda place: (None, lists.state_at(place))
-        else:
-            self._snapshot = lambda _: (None, lists.state_dict())
-        if self._last.lists:
-            self._last = self._at = self._last._replace(sampler=self._snapshot(0))
-        return lists
-
-    def _open_batches(self, batches: BatchSampler, start: FeedStart) -> Iterator[Any]:
-        sampler = batches.sampler
-        saved = start.iterator_state if isinstance(start.iterator_state, dict) else {}
-        put_back(sampler, saved.get("sampler_state"))
-        iterator = iter(sampler)
-        put_back(iterator, saved.get("sampler_iter_state"))
-        if is_stateful(sampler) or is_stateful(iterator):
-            self._remember(
-                lambda samples: (
-                    None,
-                    {
-                        "samples_yielded": samples,
-                        "sampler_state": state_of(sampler),
-                        "sampler_iter_state": state_of(iterator),
-                    },
-                )
-            )
-        elif type(sampler) is not _InfiniteConstantSampler:
-            _skip(iterator, start.samples)
-        return _in_batches(iterator, batches.batch_size, batches.drop_last)
-
-    def _remember(self, snapshot: Callable[[int], Any]) -> None:
-        self._snapshot = snapshot
-        self._last = self._at = self._last._replace(sampler=snapshot(self._last.samples))
-
-
-def _itself(states: tuple[Any, Any]) -> tuple[Any, Any]:
-    return states
-
-
-def _known(index_sampler: Any) -> Any:
-    """The sampler of millrace.samplers that does the work of `index_sampler`; None when there is none."""
-    known = native(index_sampler)
-    return None if type(known) is OurBatchSampler and native(known.sampler) is None else known
-
-
-def _never_repeats(sampler: Any) -> bool:
-    if isinstance(sampler, RandomSampler):
-        return not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
-    return isinstance(sampler, SequentialSampler)
-
-
-def _inner(index_sampler: Any) -> Any:
-    """The sampler that a batch sampler makes lists of; other samplers themselves."""
-    return getattr(index_sampler, "sampler", index_sampler)
-
-
-def _drawing(index_sampler: Any) -> Any:
-    """The sampler whose draws decide the order: a batch sampler of the user's may shuffle what is in order in its `sampler`."""
-    return index_sampler.sampler if type(index_sampler) in (BatchSampler, OurBatchSampler) else index_sampler
-
-
-def draws_unknown(index_sampler: Any) -> bool:
-    """Whether the sampler is of the user's making, without a state: it may draw from any generator, and at any time."""
-    sampler = _drawing(index_sampler)
-    return _known(index_sampler) is None and type(sampler) not in _DRAWS_NOTHING and not is_stateful(sampler)
+    def _open_lists(self) -> None:
+        lists = open_lists(self._index_sampler, self._made, self._start, self._as_arrays)
+        if lists.begins_anew:
+            self._last = self._at = _Place(0, 0, None)
+        self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
+        if self._note is not None and (lists.notes_the_start or self._last.lists):
+            self._last = self._at = self._last._replace(note=self._note(self._last.samples))
 
 
 class FedSampler:
@@ -385,18 +292,6 @@ class FedSampler:
         feed = self._feed(self._index_sampler, None)
         feed.open()
         return feed
-
-
-def _in_batches(indices: Iterator[Any], size: int, drop_last: bool) -> Iterator[list[Any]]:
-    """Lists as torch's BatchSampler makes them, taking from `indices` at the same moments."""
-    while batch := [*islice(indices, size)]:
-        if len(batch) < size and drop_last:
-            return
-        yield batch
-
-
-def _skip(iterator: Iterator[Any], count: int) -> None:
-    next(islice(iterator, count, count), None)
 
 
 def _size(item: Any) -> int:

@@ -20,7 +20,8 @@ from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
 from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at, own_generators
-from .index_feed import IndexFeed, Steps, draws_unknown
+from .index_feed import IndexFeed, Steps
+from .index_lists import draws_unknown
 from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, FeedStart, SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful, state_of
