@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
-from torch._utils import ExceptionWrapper
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..generator_state import packed, unpacked
@@ -25,6 +24,7 @@ from .index_lists import draws_unknown
 from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, FeedStart, SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful, state_of
+from .worker_places import WorkerPlaces
 
 _logger = logging.getLogger(__name__)
 
@@ -64,20 +64,15 @@ class Progress:
         self._yielded = self._resumed_at = 0  # batches handed out in this epoch
         self._behind: Optional[dict[str, Any]] = None  # the feed's state behind the epoch
         self._snapshot: Optional[dict[str, Any]] = None  # the last one, where not every step has one
-        # Of workers: their states behind the batches that the consumer has; batches it does not have yet; the states of
-        # those whose share is used up, until it has all their batches.
-        self._states: dict[int, dict[str, Any]] = {}
-        self._ahead = [0] * self.workers
-        self._ending: dict[int, Any] = {}
-        self._ended: set[int] = set()
-        self._last_worker = self.workers - 1
+        self.places = WorkerPlaces(
+            self.workers, self.streams, None if saved is None else saved.workers, () if saved is None else saved.ended_workers
+        )
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
             self.epoch = saved.epoch
             self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.feed
-            self._states, self._ended = dict(saved.workers), set(saved.ended_workers)
             if saved.workers_then != self.workers:
                 saved.last_worker, saved.replay = -1, 0
 
@@ -120,11 +115,11 @@ class Progress:
 
     def _prepare_next_epoch(self, saved: SavedState) -> None:
         self._start = FeedStart(index_sampler_state=saved.feed.index_sampler_state, iterator_state=saved.feed.iterator_state)
-        self._ended.clear()
         if self._persistent and self.workers > 0:
             self.epoch += 1
         else:
-            self._base_seed, self._states = None, {}  # drawn below or by torch; fresh workers
+            self._base_seed = None  # drawn below or by torch
+            self.places.forget()
         self._shared_seed = None  # torch draws one for each epoch
         if saved.feed.drew_when_made:
             return
@@ -163,12 +158,8 @@ class Progress:
         """The index lists of the epoch that begins; IndexFeed says what `made` is."""
         start, self._start = self._start, None
         goes_on = start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
-        if not goes_on:
-            self._ended.clear()
         self._yielded = self._resumed_at = self.saved.yielded if goes_on else 0
-        self._last_worker = self.saved.last_worker if goes_on and self.saved.last_worker >= 0 else self.workers - 1
-        self._ahead = [0] * self.workers
-        self._ending.clear()
+        self.places.start_epoch(self.saved.last_worker if goes_on else -1, goes_on)
         self.finished, self._behind = False, None
         self._left_out_before_epoch = self.left_out()
         if goes_on:
@@ -184,14 +175,6 @@ class Progress:
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
         return self._feed
 
-    def restarted(self, worker: int, state: Any) -> None:
-        """A worker that stays is at the start of the epoch. What it had answered before was of the epoch that was left."""
-        self._ahead[worker] = 0
-        self._ending.pop(worker, None)
-        self._ended.discard(worker)
-        if state is not None:
-            self._states[worker] = state
-
     def starts(self, shared_seed: Optional[int]) -> None:
         """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in workers that stay."""
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
@@ -202,12 +185,7 @@ class Progress:
         self._yielded += 1
         self._feed.handed_out(number)
         if worker is not None:
-            self._last_worker = worker
-            if state is not None:
-                self._states[worker] = state
-            self._ahead[worker] -= 1
-            if worker in self._ending and self._ahead[worker] == 0:
-                self._end_worker(worker, self._ending.pop(worker))
+            self.places.handed_out(worker, state)
         if self._every > 1 and self._yielded % self._every == 0:
             self._snapshot = self._now()
 
@@ -215,17 +193,6 @@ class Progress:
         """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this iterator does not make it again."""
         if self._feed.is_out:
             self.turn()
-
-    def arrived(self, worker: int) -> None:
-        """A batch of `worker` that waits for its turn."""
-        self._ahead[worker] += 1
-
-    def worker_ended(self, worker: int, state: Any) -> None:
-        """`worker` has used up its share of an iterable dataset."""
-        if self._ahead[worker]:
-            self._ending[worker] = state
-        else:
-            self._end_worker(worker, state)
 
     def finish(self) -> None:
         """Behind the last batch."""
@@ -254,11 +221,6 @@ class Progress:
             ) from None
         return Steps(own, agreed_steps(own, self._equal_steps, self._part and self._part.group), self._equal_steps == "repeat")
 
-    def _end_worker(self, worker: int, state: Any) -> None:
-        self._ended.add(worker)
-        if state is not None:
-            self._states[worker] = state
-
     # ---------------------------------------------------------------- asked by iterators
 
     def wants_state(self, number: int) -> bool:
@@ -271,10 +233,6 @@ class Progress:
         last = self._length is not None and step >= self._length - self.workers
         return last or (self._every > 0 and step % self._every + self.workers >= self._every)
 
-    def start_of_worker(self, worker: int) -> Optional[dict[str, Any]]:
-        """The state that a new worker begins with."""
-        return self._states.get(worker)
-
     @property
     def between_epochs(self) -> bool:
         """Whether workers' states are from behind an epoch."""
@@ -284,10 +242,6 @@ class Progress:
     def is_under_way(self) -> bool:
         """Whether an iterator has begun; not so in a copy of the loader."""
         return self._feed is not None
-
-    @property
-    def ended_workers(self) -> set[int]:
-        return self._ended
 
     def steps_to_drop(self) -> int:
         """Batches that a new iterator makes and drops: those behind the last snapshot, or all where nothing else is known."""
@@ -316,17 +270,11 @@ class Progress:
     def yielded(self) -> int:
         return self._yielded
 
-    @property
-    def last_worker(self) -> int:
-        return self._last_worker
-
     # ---------------------------------------------------------------- the state
 
     def state(self, loader: Any) -> dict[str, Any]:
         """A new dict, which nothing changes later; of JSON's types, if what users' objects put into it is."""
-        for state in self._states.values():
-            if isinstance(state, ExceptionWrapper):
-                state.reraise()
+        self.places.check()
         if self.workers == 0:
             state = self._inline_state()
         else:
@@ -358,10 +306,9 @@ class Progress:
     def _now(self) -> dict[str, Any]:
         """A snapshot of the step that the consumer is at."""
         feed = self._behind or self._feed.state()
-        states = {i: self._states.get(i) or self._unknown_state(i) for i in range(self.workers)}
         return {
             "_snapshot_step": self._yielded,
-            "_last_yielded_worker_id": self._last_worker,
+            "_last_yielded_worker_id": self.places.last,
             "_main_snapshot": {
                 "_num_workers": self.workers,
                 **{key: feed[key] for key in _FEED_KEYS},
@@ -369,14 +316,9 @@ class Progress:
                 "_shared_seed": self._shared_seed,
                 "_base_seed": self._base_seed,
             },
-            "_worker_snapshots": {f"worker_{i}": state for i, state in states.items()},
+            "_worker_snapshots": self.places.states(),
             "millrace": self._own(feed),
         }
-
-    def _unknown_state(self, worker: int) -> dict[str, Any]:
-        """Of a worker that has said nothing: its dataset is not Stateful, or the consumer has no batch of it yet."""
-        unread = {"dataset_iter_state": None, "fetcher_ended": worker in self._ended} if self.streams else None
-        return {"worker_id": worker, "fetcher_state": unread, "dataset_state": None}
 
     def _own(self, feed: dict[str, Any]) -> dict[str, Any]:
         """What torchdata's keys have no place for."""
@@ -386,8 +328,8 @@ class Progress:
             "epoch": self.epoch,
             "order": {key: feed[key] for key in _ORDER_KEYS if key in feed},
         }
-        if self._ended and not self.finished:
-            own["ended_workers"] = sorted(self._ended)
+        if self.places.ended and not self.finished:
+            own["ended_workers"] = sorted(self.places.ended)
         if left_out := self.left_out() - self._left_out_before_epoch + self.left_out_before:
             own["left_out"] = left_out
         return own

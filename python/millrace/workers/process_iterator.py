@@ -116,7 +116,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 tasks=tasks_out,
                 answers=answers_in,
                 parent_pid=os.getpid(),
-                state=self._progress.start_of_worker(worker_id),
+                state=self._progress.places.state_of(worker_id),
                 between_epochs=self._progress.between_epochs,
             )
             process = context.Process(target=run_worker, args=(job,))
@@ -268,10 +268,10 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             state = _state(ring.get(slot, 0, length)) if length else None
             ring.give_back(slot)
             if kind == channel.RESUMED:
-                self._progress.restarted(worker, state)
+                self._progress.places.restarted(worker, state)
                 self._arrived.append((_utils.worker._ResumeIteration(), None))
             elif kind == channel.ENDED:
-                self._progress.worker_ended(worker, state)
+                self._progress.places.has_ended(worker, state)
                 self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(worker)))
             return
         copy = ring.free_slots < self._spare_slots
@@ -286,7 +286,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             ring.give_back(slot)
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
-        self._progress.arrived(end.number)
+        self._progress.places.arrived(end.number)
         self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None)))
 
     def _batch(

@@ -45,9 +45,9 @@ class Resumed:
             self._in_position = True
             self._progress.starts(None if self._are_new else self._shared_seed)  # type: ignore[attr-defined]
             self._num_yielded = self._progress.yielded
-            for worker in self._progress.ended_workers:
+            for worker in self._progress.places.ended:
                 self._workers_status[worker] = False  # type: ignore[attr-defined]
-            for _ in range((self._progress.last_worker + 1) % self._num_workers):  # type: ignore[attr-defined]
+            for _ in range((self._progress.places.last + 1) % self._num_workers):  # type: ignore[attr-defined]
                 next(self._worker_queue_idx_cycle)  # type: ignore[attr-defined]
         super()._try_put_index()  # type: ignore[misc]
 

@@ -61,7 +61,7 @@ class _Thread(threading.Thread):
         self._answers = answers
         self._tasks: queue.SimpleQueue = queue.SimpleQueue()
         self.stopping = False
-        self._state = iterator._progress.start_of_worker(worker_id)
+        self._state = iterator._progress.places.state_of(worker_id)
         self._between_epochs = iterator._progress.between_epochs
         self._wants_state = iterator._progress.wants_state
 
@@ -185,11 +185,11 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             try:
                 task, data, worker, state = self._answers.get(timeout=_SIGNAL_SLICE_S)
                 if isinstance(data, _utils.worker._IterableDatasetStopIteration):
-                    self._progress.worker_ended(worker, state)
+                    self._progress.places.has_ended(worker, state)
                 elif data is None:
-                    self._progress.restarted(worker, state)
+                    self._progress.places.restarted(worker, state)
                 else:
-                    self._progress.arrived(worker)
+                    self._progress.places.arrived(worker)
                     data = Answer(*data, state)
                 return task, data
             except queue.Empty:
