@@ -18,6 +18,9 @@ from .resumable import ResumableEpochs
 from .weighted import class_counts
 
 
+AT_ONCE = 4096  # samples
+
+
 @known()
 class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
     """Batches in which each class has its share: in every prefix of the epoch to less than one sample, in a batch to less than two.
@@ -73,11 +76,27 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
         weights = self._counts if self.mode == "proportional" else np.ones_like(self._counts)
         order = _core.Mixture(self._counts, weights.tolist(), self.seed & SEED_BITS, epoch)
 
+        def several(step: int) -> dict[int, list[int]]:
+            """The batches of `step` and some behind it, by their steps: asking for many at once costs half."""
+            whole = (self.length - start) // (size * ranks) - step  # from here on
+            if whole < 1:
+                first = start + step * size * ranks
+                rows = -(-(self.length - first) // ranks)
+                positions = np.arange(first + self.rank * rows, first + (self.rank + 1) * rows)
+                return {step: self._members[order.at(positions % self.length)].tolist()}
+            count = min(whole, max(1, AT_ONCE // size))
+            firsts = start + (np.arange(step, step + count) * ranks + self.rank) * size
+            positions = (firsts[:, None] + np.arange(size)).reshape(-1)
+            samples = self._members[order.at(positions)].tolist()
+            return {step + i: samples[i * size : (i + 1) * size] for i in range(count)}
+
+        ahead: dict[int, list[int]] = {}
+
         def batch(step: int) -> list[int]:
-            first = start + step * size * ranks
-            rows = min(size, -(-(self.length - first) // ranks))
-            positions = np.arange(first + self.rank * rows, first + (self.rank + 1) * rows) % self.length
-            return self._members[order.at(positions)].tolist()
+            if step not in ahead:
+                ahead.clear()
+                ahead.update(several(step))
+            return ahead.pop(step)
 
         steps = steps_left(self.length, start, size * ranks, self.drop_last)
         return self._follow(StepReader(start, self.length, size * ranks, steps), item=batch, kind=ResumableIterator)
