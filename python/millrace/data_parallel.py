@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Union
 
 import torch.distributed as dist
 
-from .ranks import world
+from .ranks import gathered, is_distributed, world
 
 EQUAL_STEPS = ("pad", "drop", "repeat")
 
@@ -57,7 +57,7 @@ def _part_of_mesh(mesh: Any, mesh_dim: Union[None, str, tuple[str, ...]]) -> Par
 
 def shared_seed(seed: int) -> int:
     """Rank 0's, on all ranks: a collective call."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if not is_distributed():
         return seed
     seeds = [seed]
     dist.broadcast_object_list(seeds, src=0)
@@ -66,10 +66,7 @@ def shared_seed(seed: int) -> int:
 
 def agreed_steps(steps: int, equal_steps: str, group: Any) -> int:
     """How many steps every rank takes when this one has `steps` index lists: a collective call of the group."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return steps
-    counts: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(counts, steps, group)
+    counts = gathered(steps, group)
     if equal_steps == "drop":
         return min(counts)
     if min(counts) == 0 < max(counts):

@@ -84,6 +84,13 @@ class _NativeIter:
                 f"{os.getpid()}. Make a new iterator here: iter(loader)"
             )
 
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()  # type: ignore[misc]
+        except StopIteration:
+            self._progress.finish()
+            raise
+
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)
         return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
@@ -140,13 +147,6 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
             raise StopIteration
         self._progress.turn()
         return self._batch(batch)
-
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except StopIteration:
-            self._progress.finish()
-            raise
 
 
 class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
@@ -208,9 +208,6 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
     def __next__(self) -> Any:
         try:
             return super().__next__()
-        except StopIteration:
-            self._progress.finish()
-            raise
         except (KeyboardInterrupt, SystemExit):
             # As torch's workers, the threads end with Ctrl-C: the traceback may keep this iterator for as long as it likes.
             self._shutdown_workers()

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch.utils.data import IterableDataset
 
-from .ranks import world
-from .state.generators import global_generator_at
+from .ranks import gathered, world
+from .state.generators import global_generator_at, own_generators
 
 _SHOWN = 5
 
@@ -31,10 +30,7 @@ def rank_report(loader: Any) -> str:
     rank, _ = world()
     first = ", ".join(map(str, indices[:_SHOWN].tolist()))
     own = (rank, len(indices), len(loader), first + (", ..." if len(indices) > _SHOWN else ""), np.packbits(seen).tobytes(), length)
-    rows: list[Any] = [own]
-    if dist.is_available() and dist.is_initialized():
-        rows = [None] * dist.get_world_size()
-        dist.all_gather_object(rows, own)
+    rows = gathered(own)
     lengths = {row[5] for row in rows}
     if len(lengths) > 1:
         raise ValueError(f"the ranks' datasets differ in length: {sorted(lengths)} samples; give all ranks the same dataset")
@@ -51,15 +47,13 @@ def rank_report(loader: Any) -> str:
 
 def _indices(loader: Any) -> np.ndarray:
     """int64 (samples,): what the sampler would give."""
-    sampler = loader._index_sampler
-    inner = getattr(sampler, "sampler", sampler)
-    generators = {id(g): g for g in (loader.generator, getattr(inner, "generator", None)) if isinstance(g, torch.Generator)}
-    before = {key: generator.get_state() for key, generator in generators.items()}
+    generators = own_generators(loader)
+    before = {name: generator.get_state() for name, generator in generators.items()}
     try:
         with global_generator_at(torch.get_rng_state()):
-            lists = [np.atleast_1d(np.asarray(item, dtype=np.int64)) for item in sampler]
+            lists = [np.atleast_1d(np.asarray(item, dtype=np.int64)) for item in loader._index_sampler]
     finally:
-        for key, generator in generators.items():
-            generator.set_state(before[key])
+        for name, generator in generators.items():
+            generator.set_state(before[name])
     indices = np.concatenate([np.empty(0, dtype=np.int64), *lists])
     return np.where(indices < 0, indices + len(loader.dataset), indices)

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import Any, Optional
 
 import torch.distributed as dist
+
+
+def is_distributed() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def gathered(value: Any, group: Any = None) -> list[Any]:
+    """Every rank's `value`, in order of rank: a collective call of the group (None: of all), or [value] where nothing is distributed."""
+    if not is_distributed():
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(values, value, group)
+    return values
 
 
 def world() -> tuple[int, int]:
@@ -13,7 +26,7 @@ def world() -> tuple[int, int]:
 
     ValueError when the environment's are no whole numbers with 0 <= RANK < WORLD_SIZE, or only one of them is set.
     """
-    if dist.is_available() and dist.is_initialized():
+    if is_distributed():
         return dist.get_rank(), dist.get_world_size()
     rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     if rank is None and size is None:

@@ -32,3 +32,8 @@ def native(sampler: Any) -> Any:
     view = ours.__new__(ours)
     view.__dict__ = sampler.__dict__
     return view
+
+
+def inner_sampler(sampler: Any) -> Any:
+    """The sampler that a batch sampler makes lists of; any other itself."""
+    return getattr(sampler, "sampler", sampler)

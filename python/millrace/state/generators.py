@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ..generator_state import packed, unpacked
+from ..samplers.native import inner_sampler
 
 
 @contextlib.contextmanager
@@ -105,8 +106,7 @@ class EarlyDraws:
 
 def own_generators(loader: Any) -> dict[str, torch.Generator]:
     """Generators that were given to the loader and to its sampler, each once."""
-    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
-    inner = getattr(getattr(sampler, "sampler", sampler), "generator", None)
+    inner = getattr(inner_sampler(loader._index_sampler), "generator", None)
     generators = {"loader": loader.generator}
     if inner is not loader.generator:
         generators["sampler"] = inner

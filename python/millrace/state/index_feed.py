@@ -19,13 +19,13 @@ from torch.utils.data import BatchSampler
 
 from ..generator_state import packed, unpacked
 from ..samplers import native
+from ..samplers.native import inner_sampler
 from .generators import generator_states, generators_at, global_generator_at
 from .index_lists import (
     DRAWS_ANEW,
     DRAWS_NOTHING,
     draws_unknown,
     drawing_sampler,
-    inner_sampler,
     known_sampler,
     never_repeats,
     open_lists,

@@ -19,6 +19,7 @@ from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from ..samplers import BatchSampler as OurBatchSampler
 from ..samplers import native
+from ..samplers.native import inner_sampler
 from .saved import FeedStart
 from .stateful import is_stateful, put_back, state_of
 
@@ -104,11 +105,6 @@ def never_repeats(sampler: Any) -> bool:
     if isinstance(sampler, RandomSampler):
         return not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
     return isinstance(sampler, SequentialSampler)
-
-
-def inner_sampler(index_sampler: Any) -> Any:
-    """The sampler that a batch sampler makes lists of; other samplers themselves."""
-    return getattr(index_sampler, "sampler", index_sampler)
 
 
 def drawing_sampler(index_sampler: Any) -> Any:

@@ -6,8 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
+from ..ranks import gathered
 from .saved import SavedState
 
 
@@ -16,12 +15,7 @@ def gather_state(loader: Any) -> dict[str, Any]:
 
     A collective call where torch.distributed is initialised: all ranks make it, at the same step.
     """
-    state = loader.state_dict()
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return merge_states([state])
-    states: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(states, state)
-    return merge_states(states)
+    return merge_states(gathered(loader.state_dict()))
 
 
 def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from torch.utils.data import DistributedSampler
 
+from ..samplers.native import inner_sampler
 from ..samplers.resumable import ResumableEpochs
 
 
@@ -19,8 +20,7 @@ class SamplerEpochs:
     """
 
     def __init__(self, loader: Any, previous: Optional[SamplerEpochs]) -> None:
-        sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
-        sampler = getattr(sampler, "sampler", sampler)
+        sampler = inner_sampler(loader._index_sampler)
         self._sampler = sampler if _shuffles_by_epoch(sampler) else None
         # A DistributedSampler on one rank is a script that runs without ranks for once; who takes one of ours wants it to shuffle.
         self._should_move = getattr(sampler, "num_replicas", 1) > 1 or (

@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from ..samplers.native import inner_sampler
+
 VERSION = 1
 _INLINE_KEY, _WORKERS_KEY = "_num_yielded", "_snapshot"
 
@@ -122,7 +124,7 @@ class SavedState:
 
     def set_sampler_epoch(self, loader: Any) -> None:
         """A sampler that shuffles by epoch is put to the state's; a later set_epoch() of the training loop counts more."""
-        sampler = _epoch_sampler(loader)
+        sampler = inner_sampler(loader._index_sampler)
         if self.sampler_epoch is not None and callable(getattr(sampler, "set_epoch", None)):
             sampler.set_epoch(self.sampler_epoch)
 
@@ -144,11 +146,6 @@ class SavedState:
                 )
 
 
-def _epoch_sampler(loader: Any) -> Any:
-    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
-    return getattr(sampler, "sampler", sampler)
-
-
 def _tells_something(worker: Optional[dict[str, Any]]) -> bool:
     if worker is None:
         return False
@@ -163,8 +160,8 @@ def _samples_yielded(main: dict[str, Any]) -> int:
 
 def fingerprint(loader: Any) -> dict[str, Any]:
     """What a state belongs to."""
-    sampler = loader.batch_sampler if loader._auto_collation else loader.sampler
-    inner = getattr(sampler, "sampler", sampler)
+    sampler = loader._index_sampler
+    inner = inner_sampler(sampler)
     try:
         length = len(loader.dataset)
     except Exception:  # it has none, or will not say

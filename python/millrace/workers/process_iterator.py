@@ -25,11 +25,7 @@ import torch
 import torch.multiprocessing
 from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
-from torch.utils.data.dataloader import (
-    _BaseDataLoaderIter,
-    _MultiProcessingDataLoaderIter,
-    _sharding_worker_init_fn,
-)
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
 from .. import _core
 from ..run_record import RunRecord
@@ -55,16 +51,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._ends: list[WorkerEnd] = []
         self._workers: list[Any] = []
         self._worker_pids_set = False
-        progress.prepare()
-        _BaseDataLoaderIter.__init__(self, loader)
-        self._begin_record(record, progress, "_MultiProcessingDataLoaderIter")
-        self._prefetch_factor = loader.prefetch_factor
-        self._in_order = loader.in_order
-        self._on_error = loader.on_error
-        if self._num_workers <= 0:
-            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
-        if self._prefetch_factor <= 0:
-            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._begin(loader, record, progress)
         self._worker_init_fn = loader.worker_init_fn
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             self._worker_init_fn = functools.partial(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from ..run_record import RunRecord
 from ..state import FedSampler, Progress
 
 
@@ -18,10 +21,23 @@ class Answer(NamedTuple):
 
 
 class Resumed:
-    """Mixin before torch's iterator with workers. `_fed` comes before the first `_reset`."""
+    """Mixin before torch's iterator with workers. `_begin` comes first, `_fed` before the first `_reset`."""
 
     _progress: Progress
     _handed_out: Any = None  # the Answer that torch's logic is given the batch of
+
+    def _begin(self, loader: Any, record: RunRecord, progress: Progress) -> None:
+        """torch's draws, and what the loader says of its workers."""
+        progress.prepare()
+        _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
+        self._begin_record(record, progress, "_MultiProcessingDataLoaderIter")  # type: ignore[attr-defined]
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        self._on_error = loader.on_error
+        if self._num_workers <= 0:
+            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
+        if self._prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
 
     def _fed(self) -> None:
         self._index_sampler = FedSampler(self._index_sampler, self._progress.feed)

@@ -20,7 +20,7 @@ import weakref
 from typing import Any, Optional
 
 from torch.utils.data import _utils
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _MultiProcessingDataLoaderIter
+from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter
 
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
@@ -159,14 +159,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._shutdown = True  # __del__ runs even when the rest raises
         self._owner_pid = os.getpid()
         self._workers: list[_Thread] = []
-        progress.prepare()
-        _BaseDataLoaderIter.__init__(self, loader)
-        self._begin_record(record, progress, "_MultiProcessingDataLoaderIter")
-        self._prefetch_factor = loader.prefetch_factor
-        self._in_order = loader.in_order
-        self._on_error = loader.on_error
-        if self._prefetch_factor <= 0:
-            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._begin(loader, record, progress)
         self._worker_init_fn = _needed(loader.worker_init_fn)
         self._worker_pids_set = False
         self._answers: queue.SimpleQueue = queue.SimpleQueue()
