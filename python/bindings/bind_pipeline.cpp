@@ -132,6 +132,7 @@ py::list to_dicts(const SampleParams& params) {
         result.append(d);
         break;
       }
+      default: break;  // no transform of a chain draws it yet
     }
   }
   return result;

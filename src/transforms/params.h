@@ -1,6 +1,7 @@
 // SampleParams: the random decisions of one sample, drawn once, as plain structs that CPU and CUDA kernels take alike.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -8,14 +9,30 @@
 
 namespace millrace {
 
+// Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of the order.
+enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
+struct ColorJitterParams {
+  std::array<ColorOp, 4> order{ColorOp::none, ColorOp::none, ColorOp::none, ColorOp::none};
+  double brightness = 1, contrast = 1, saturation = 1;  // 1: as it was; 0: black, the mean grey, grey
+  double hue = 0;                                       // turns of the colour circle, -0.5..0.5
+};
+
+// The map from an output pixel's (x, y) back into the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), as Pillow's AFFINE;
+// x and y are pixel centres, 0.5 to width - 0.5.
+using InverseAffine = std::array<double, 6>;
+
 // One entry per transform of the chain that decided something, in chain order.
 struct OpParams {
-  enum class Kind : uint8_t { resized_crop, crop, flip_horizontal, flip_vertical, orientation };
+  enum class Kind : uint8_t { resized_crop, crop, flip_horizontal, flip_vertical, orientation, color_jitter, affine, grayscale, blur, erase };
   Kind kind;
   uint32_t op = 0;       // position in the chain
-  Rect box;              // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
-  bool applied = false;  // flips
+  Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
+                         // erase: in the output
+  bool applied = false;  // flips, grayscale, erase
   int orientation = 1;   // orientation
+  ColorJitterParams color{};
+  InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)
+  double sigma = 0;                         // blur, in pixels
 };
 
 struct SampleParams {
