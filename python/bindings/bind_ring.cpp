@@ -129,10 +129,11 @@ void bind_ring(py::module_& m) {
   }, py::arg("proc") = "/proc");
   m.def("is_plain_tensor", [](const py::handle& value) { return is_plain_tensor(value.ptr()); }, py::arg("value"));
   py::class_<SharedRing>(m, "SharedRing")
-      .def(py::init<int, int>(), py::arg("slots"), py::arg("warm"))
-      .def_static("attach", [](int fd, int slots, size_t stride) { return std::make_unique<SharedRing>(fd, slots, stride); },
-                  py::arg("fd"), py::arg("slots"), py::arg("stride"))
-      .def_property_readonly("fd", &SharedRing::fd)
+      .def(py::init<int, int, int>(), py::arg("slots"), py::arg("warm"), py::arg("files") = 1)
+      .def_static("attach", [](std::vector<int> fds, int slots, size_t stride) {
+        return std::make_unique<SharedRing>(std::move(fds), slots, stride);
+      }, py::arg("fds"), py::arg("slots"), py::arg("stride"))
+      .def_property_readonly("fds", &SharedRing::fds)
       .def_property_readonly("slots", &SharedRing::slots)
       .def_property_readonly("stride", &SharedRing::stride)
       .def_property_readonly("free_slots", &SharedRing::free_slots)

@@ -139,17 +139,17 @@ def is_plain_tensor(value: object) -> bool:
     """Whether it is torch.Tensor itself: dense, on the CPU, without gradients, of an ordinary element type."""
 
 class SharedRing:
-    """Memory of batches that worker processes fill and this process lends to tensors: slots in one anonymous shared file.
+    """Memory of batches that worker processes fill and this process lends to tensors: slots in `files` anonymous shared files.
 
     The process that made it takes slots, gives them to tasks, and lends or gives them back; others only write.
     """
 
-    def __init__(self, slots: int, warm: int) -> None: ...
+    def __init__(self, slots: int, warm: int, files: int = 1) -> None: ...
     @staticmethod
-    def attach(fd: int, slots: int, stride: int) -> SharedRing:
-        """A worker's view; takes the descriptor over."""
+    def attach(fds: list[int], slots: int, stride: int) -> SharedRing:
+        """A worker's view; takes the descriptors over."""
     @property
-    def fd(self) -> int: ...
+    def fds(self) -> list[int]: ...
     @property
     def slots(self) -> int: ...
     @property

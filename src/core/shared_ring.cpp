@@ -32,6 +32,11 @@ constexpr size_t kSlotAlignment = size_t{2} << 20;
   throw Error(ErrorKind::system, what + ": " + std::strerror(code), {}, -1, code);
 }
 
+[[noreturn]] void fail_for_want_of_memory(size_t bytes) {
+  fail("there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size, prefetch_factor or "
+       "num_workers", errno);
+}
+
 int make_file() {
   int fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (fd < 0 && errno == EINVAL) fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
@@ -39,17 +44,25 @@ int make_file() {
   return fd;
 }
 
-uint8_t* map_file(int fd, size_t bytes) {
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  madvise(mapped, bytes, MADV_DONTDUMP);
-  return static_cast<uint8_t*>(mapped);
+// The files' first `bytes_each` bytes, one behind the other; null without the addresses for it.
+uint8_t* map_files(const std::vector<int>& fds, size_t bytes_each) {
+  const size_t bytes = bytes_each * fds.size();
+  void* all = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  auto* base = static_cast<uint8_t*>(all);
+  for (size_t i = 0; i < fds.size(); ++i)
+    if (mmap(base + i * bytes_each, bytes_each, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fds[i], 0) == MAP_FAILED) {
+      munmap(all, bytes);
+      return nullptr;
+    }
+  madvise(all, bytes, MADV_DONTDUMP);
+  return base;
 }
 
 }  // namespace
 
 struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
-  int fd = -1;
+  std::vector<int> fds;
   int slots = 0, warm = 0;
   size_t stride = 0;
   uint8_t* base = nullptr;
@@ -69,9 +82,13 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
 
   ~State();
   bool owner() const { return generation == fork_generation(); }
+  int slots_of_file() const { return slots / static_cast<int>(fds.size()); }
+  int fd_of(int slot) const { return fds[static_cast<size_t>(slot / slots_of_file())]; }
+  off_t place(int slot, size_t offset) const {  // in its file
+    return static_cast<off_t>(static_cast<size_t>(slot % slots_of_file()) * stride + offset);
+  }
   void punch(int slot) const {
-    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(static_cast<size_t>(slot) * stride),
-              static_cast<off_t>(stride));
+    fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0), static_cast<off_t>(stride));
   }
   void put(int slot);
   void punch_free();
@@ -133,7 +150,7 @@ SharedRing::State::~State() {
     std::erase(registry.rings, static_cast<void*>(this));
   }
   if (base != nullptr) munmap(base, static_cast<size_t>(slots) * stride);
-  if (fd >= 0) close(fd);
+  for (const int fd : fds) close(fd);
 }
 
 // Takes a slot back. Free slots beyond `warm` give their memory to the system, the one unused longest first.
@@ -207,30 +224,35 @@ void ForkRecord::release() {
     if (const auto state = weak.lock(); state && state->owner()) state->child_ended(slot);
 }
 
-SharedRing::SharedRing(int slots, int warm) : state_(std::make_shared<State>()) {
-  if (slots < 1) throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
+SharedRing::SharedRing(int slots, int warm, int files) : state_(std::make_shared<State>()) {
+  if (slots < 1 || files < 1)
+    throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot and one file, got " + std::to_string(slots) + " and " +
+                                                 std::to_string(files));
   State& s = *state_;
-  s.slots = slots;
+  const int of_each = (slots + files - 1) / files;
+  s.slots = of_each * files;
   s.warm = warm;
-  s.fd = make_file();
+  for (int i = 0; i < files; ++i) s.fds.push_back(make_file());
   // Address space may be limited (ulimit -v), file sizes too (ulimit -f): halve until it fits.
-  for (s.stride = kAddressSpace / static_cast<size_t>(slots) / kSlotAlignment * kSlotAlignment;; s.stride /= 2) {
+  for (s.stride = kAddressSpace / static_cast<size_t>(s.slots) / kSlotAlignment * kSlotAlignment;; s.stride /= 2) {
     if (s.stride < kLeastStride) fail("cannot reserve addresses for the shared memory of worker processes (ulimit -v, -f)", errno);
-    const size_t bytes = static_cast<size_t>(slots) * s.stride;
-    if (ftruncate(s.fd, static_cast<off_t>(bytes)) == 0 && (s.base = map_file(s.fd, bytes)) != nullptr) break;
+    const size_t bytes = static_cast<size_t>(of_each) * s.stride;
+    const auto has_size = [bytes](int fd) { return ftruncate(fd, static_cast<off_t>(bytes)) == 0; };
+    if (std::all_of(s.fds.begin(), s.fds.end(), has_size) && (s.base = map_files(s.fds, bytes)) != nullptr) break;
   }
-  fcntl(s.fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);  // nobody can cut it off under a reader
-  s.all.resize(static_cast<size_t>(slots));
-  for (int slot = slots; slot-- > 0;) s.free.push_back(slot);
+  for (const int fd : s.fds) fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);  // nobody can cut it off under a reader
+  s.all.resize(static_cast<size_t>(s.slots));
+  for (int i = of_each; i-- > 0;)
+    for (int file = files; file-- > 0;) s.free.push_back(file * of_each + i);
   const std::lock_guard lock(registry.mutex);
   registry.rings.push_back(&s);
 }
 
-SharedRing::SharedRing(int fd, int slots, size_t stride) : state_(std::make_shared<State>()) {
-  state_->fd = fd;
+SharedRing::SharedRing(std::vector<int> fds, int slots, size_t stride) : state_(std::make_shared<State>()) {
+  state_->fds = std::move(fds);
   state_->slots = slots;
   state_->stride = stride;
-  state_->base = map_file(fd, static_cast<size_t>(slots) * stride);
+  state_->base = map_files(state_->fds, static_cast<size_t>(state_->slots_of_file()) * stride);
   if (state_->base == nullptr) fail("a worker process cannot map the shared memory of its batches", errno);
 }
 
@@ -238,7 +260,7 @@ SharedRing::~SharedRing() {
   if (state_->owner() && !state_->all.empty()) state_->punch_free();
 }
 
-int SharedRing::fd() const { return state_->fd; }
+const std::vector<int>& SharedRing::fds() const { return state_->fds; }
 int SharedRing::slots() const { return state_->slots; }
 size_t SharedRing::stride() const { return state_->stride; }
 uint8_t* SharedRing::data(int slot) const { return state_->base + static_cast<size_t>(slot) * state_->stride; }
@@ -251,14 +273,26 @@ size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
     throw Error(ErrorKind::system, "a batch of " + std::to_string(needed) + " bytes is longer than a slot of the shared ring",
                 {}, -1, EFBIG);
   refuse_if_memory_is_short(until - reserved, "this batch");
-  const size_t begin = static_cast<size_t>(slot) * state_->stride + reserved;
-  while (fallocate(state_->fd, 0, static_cast<off_t>(begin), static_cast<off_t>(until - reserved)) != 0) {
+  reserve_range(slot, reserved, until);
+  return until;
+}
+
+void SharedRing::reserve_range(int slot, size_t begin, size_t end) const {
+  while (fallocate(state_->fd_of(slot), 0, state_->place(slot, begin), static_cast<off_t>(end - begin)) != 0) {
     if (errno == EINTR) continue;
     if (errno == EOPNOTSUPP) break;
-    fail("there is no memory for a batch of " + std::to_string(needed) + " bytes; use a smaller batch_size, prefetch_factor or "
-         "num_workers", errno);
+    fail_for_want_of_memory(end);
   }
-  return until;
+}
+
+void SharedRing::write(int slot, size_t offset, const void* from, size_t bytes) const {
+  const auto* source = static_cast<const uint8_t*>(from);
+  const int fd = state_->fd_of(slot);
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t count = pwrite(fd, source + done, bytes - done, state_->place(slot, offset + done));
+    if (count > 0) done += static_cast<size_t>(count);
+    else if (count == 0 || errno != EINTR) fail_for_want_of_memory(offset + bytes);
+  }
 }
 
 int SharedRing::take() {

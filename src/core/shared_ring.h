@@ -1,7 +1,7 @@
 // SharedRing: batches' memory that worker processes fill and the process that made it lends to tensors.
 //
-// One anonymous file (memfd), mapped whole into every process. It is cut into ranges of equal stride, the slots, most of which never
-// get a page: a slot takes memory as far as a batch in it reached, and keeps it, because fresh pages cost more than the batch.
+// One anonymous file (memfd) or a few, mapped whole into every process. They are cut into ranges of equal stride, the slots, most of
+// which never get a page: a slot takes memory as far as a batch in it reached, and keeps it, because fresh pages cost more than the batch.
 // So there is no size to agree on, and a batch may be longer than the last.
 //
 //   free -> filling (taken for a task) -> lent (while tensors over it live) -> free
@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/checked.h"
 
@@ -32,15 +33,17 @@ inline size_t aligned_field(size_t end) { return checked_add(end, kFieldAlignmen
 
 class SharedRing {
  public:
-  // Makes the file. Throws Error(system) when the system has no address space or no descriptor left.
-  SharedRing(int slots, int warm);
-  // A worker's view of the ring behind `fd`, which is then owned by this object; for filling only.
-  SharedRing(int fd, int slots, size_t stride);
+  // Makes the files, which the slots are taken from in turn: the kernel gives a file memory for one process at a time, so two workers
+  // that begin with fresh slots of one file take twice as long. There may be a few more slots than `slots`. Throws Error(system)
+  // when the system has no address space or no descriptor left.
+  SharedRing(int slots, int warm, int files = 1);
+  // A worker's view of the ring behind `fds`, which are then owned by this object; for filling only.
+  SharedRing(std::vector<int> fds, int slots, size_t stride);
   ~SharedRing();
   SharedRing(const SharedRing&) = delete;
   SharedRing& operator=(const SharedRing&) = delete;
 
-  int fd() const;
+  const std::vector<int>& fds() const;
   int slots() const;
   size_t stride() const;                  // bytes from one slot to the next, the most a batch can take
   uint8_t* data(int slot) const;          // aligned to pages
@@ -49,6 +52,13 @@ class SharedRing {
   // bytes that have it now. Throws Error(system, ENOMEM) with a sentence instead of running into the memory limit, and never
   // leaves it to a write to find out that there is none.
   size_t reserve(int slot, size_t reserved, size_t needed) const;
+
+  // Any process: the same for the bytes from `begin` to `end` alone.
+  void reserve_range(int slot, size_t begin, size_t end) const;
+
+  // Any process: copies into a part of the slot that may have no memory yet, and gives it some. Fresh pages cost half as much this way as
+  // reserved and then written (38 MB: 15 ms against 26), warm ones twice. Throws Error(system).
+  void write(int slot, size_t offset, const void* from, size_t bytes) const;
 
   // Owner:
   int take();                             // a free slot, the one that came back last; -1 when there is none

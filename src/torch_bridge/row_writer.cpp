@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "core/memory_budget.h"
 #include "core/stream_copy.h"
 #include "torch_bridge/scalar_type.h"
 #include "torch_bridge/tensor.h"
@@ -22,6 +23,7 @@ namespace {
 namespace py = pybind11;
 
 constexpr int kMaxDepth = 32;
+constexpr size_t kLargeRow = size_t{64} << 10;  // from here on, a system call for each row is cheaper than its page faults
 
 enum class Kind : uint8_t { tensor, array, numpy_scalar, python_float, python_int, python_bool, object, dict, tuple, list, named };
 
@@ -72,11 +74,12 @@ struct RowWriter::Impl {
   const SharedRing& ring;
   int slot = -1;
   size_t reserved = 0, used = 0;
+  bool fresh = false;  // this batch reaches beyond `reserved`, and its large rows bring the memory that they need
   int64_t capacity = 0, rows = 0, layouts = 0;
   int64_t laid_out_for = -1;  // the capacity that the offsets are for
   bool known = false;         // root describes a batch
-  Node root;
-  std::vector<py::object> objects;  // Python lists
+  Node root{};
+  std::vector<py::object> objects{};  // Python lists
 
   bool build(Node& node, PyObject* value, bool in_sequence, int depth);
   bool build_array(Node& node, Kind kind, const py::array& array);
@@ -88,7 +91,10 @@ struct RowWriter::Impl {
   bool write_tensor(const Node& node, PyObject* value);
   bool write_array(const Node& node, const py::array& array);
   uint8_t* row(const Node& node) const { return ring.data(slot) + node.offset + static_cast<size_t>(rows) * node.row_bytes; }
-  void put_row(const Node& node, const void* from) const { copy_row(row(node), from, node.row_bytes, used); }
+  bool brings_memory(const Node& node) const { return fresh && node.row_bytes >= kLargeRow; }
+  void provide();
+  void provide(const Node& node);
+  void put_row(const Node& node, const void* from) const;
   bool start(PyObject* sample);
   py::object describe(const Node& node) const;
 };
@@ -174,11 +180,30 @@ void RowWriter::Impl::place(Node& node, size_t& end) {
   for (Node& child : node.children) place(child, end);
 }
 
+// Makes sure that nothing is written to where there is no memory.
+void RowWriter::Impl::provide() {
+  fresh = used > reserved;
+  if (!fresh) return;
+  refuse_if_memory_is_short(used - reserved, "this batch");
+  provide(root);
+}
+
+void RowWriter::Impl::provide(const Node& node) {
+  const size_t bytes = node.row_bytes * static_cast<size_t>(capacity);
+  if (bytes > 0 && !brings_memory(node)) ring.reserve_range(slot, node.offset, node.offset + bytes);
+  for (const Node& child : node.children) provide(child);
+}
+
+void RowWriter::Impl::put_row(const Node& node, const void* from) const {
+  if (brings_memory(node)) ring.write(slot, node.offset + static_cast<size_t>(rows) * node.row_bytes, from, node.row_bytes);
+  else copy_row(row(node), from, node.row_bytes, used);
+}
+
 // The batch's first sample: like the last batch's, or a new layout.
 bool RowWriter::Impl::start(PyObject* sample) {
   const bool same = known && laid_out_for == capacity;
   if (same) {
-    reserved = ring.reserve(slot, reserved, used);
+    provide();
     if (write(root, sample, true)) return true;
   }
   known = false;
@@ -190,7 +215,7 @@ bool RowWriter::Impl::start(PyObject* sample) {
   if (end > ring.stride()) return false;
   used = end;
   laid_out_for = capacity;
-  reserved = ring.reserve(slot, reserved, used);
+  provide();
   known = true;
   ++layouts;
   return write(root, sample, true);
@@ -202,7 +227,7 @@ bool RowWriter::Impl::write_tensor(const Node& node, PyObject* value) {
   if (!is_plain_tensor(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
   if (tensor.scalar_type() != node.element || tensor.sizes() != at::IntArrayRef(node.sizes)) return false;
-  if (tensor.is_contiguous()) put_row(node, tensor.const_data_ptr());
+  if (tensor.is_contiguous() || brings_memory(node)) put_row(node, tensor.contiguous().const_data_ptr());
   else at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
   return true;
 }
@@ -221,7 +246,9 @@ bool RowWriter::Impl::write_array(const Node& node, const py::array& array) {
     strides.push_back(array.strides(static_cast<py::ssize_t>(d)) / array.itemsize());
   }
   const auto options = at::TensorOptions().dtype(node.element);
-  at::from_blob(row(node), node.sizes, options).copy_(at::from_blob(const_cast<void*>(array.data()), node.sizes, strides, options));
+  const at::Tensor tensor = at::from_blob(const_cast<void*>(array.data()), node.sizes, strides, options);
+  if (brings_memory(node)) put_row(node, tensor.contiguous().const_data_ptr());
+  else at::from_blob(row(node), node.sizes, options).copy_(tensor);
   return true;
 }
 
@@ -317,7 +344,7 @@ py::object RowWriter::Impl::describe(const Node& node) const {
   return py::make_tuple("field", kind, node.offset, static_cast<int>(node.element), py::tuple(py::cast(node.sizes)));
 }
 
-RowWriter::RowWriter(const SharedRing& ring) : impl_(std::make_unique<Impl>(Impl{ring, -1, 0, 0, 0, 0, 0, -1, false, {}, {}})) {}
+RowWriter::RowWriter(const SharedRing& ring) : impl_(std::make_unique<Impl>(Impl{ring})) {}
 RowWriter::~RowWriter() = default;
 
 void RowWriter::begin(int slot, size_t reserved, int64_t capacity) {
@@ -342,7 +369,16 @@ bool RowWriter::add(PyObject* sample) {
 
 int64_t RowWriter::rows() const { return impl_->rows; }
 size_t RowWriter::used_bytes() const { return impl_->used; }
-size_t RowWriter::reserved_bytes() const { return impl_->reserved; }
+
+size_t RowWriter::reserved_bytes() const {
+  Impl& w = *impl_;
+  if (std::exchange(w.fresh, false)) {  // a short batch left rows out
+    w.ring.reserve_range(w.slot, w.reserved, w.used);
+    w.reserved = w.used;
+  }
+  return w.reserved;
+}
+
 int64_t RowWriter::layout_number() const { return impl_->layouts; }
 PyObject* RowWriter::layout() const { return impl_->describe(impl_->root).release().ptr(); }
 

@@ -59,11 +59,11 @@ class RingHandle:
         self.ring = ring
 
     def __reduce__(self) -> Any:
-        return _attached, (for_child(self.ring.fd), self.ring.slots, self.ring.stride)
+        return _attached, ([for_child(fd) for fd in self.ring.fds], self.ring.slots, self.ring.stride)
 
 
-def _attached(duplicate: Any, slots: int, stride: int) -> RingHandle:
-    return RingHandle(_core.SharedRing.attach(duplicate.detach(), slots, stride))
+def _attached(duplicates: list[Any], slots: int, stride: int) -> RingHandle:
+    return RingHandle(_core.SharedRing.attach([duplicate.detach() for duplicate in duplicates], slots, stride))
 
 
 #: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a pipe whose

@@ -39,6 +39,7 @@ from .resumed import Answer, Resumed
 from .worker_end import MOST_OUTSTANDING, WantOfMemory, WorkerEnd, start
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
+_MOST_FILES = 8  # of the ring, each a descriptor in every worker
 _NO_PIDFD_TICK_S = 0.1
 
 
@@ -58,7 +59,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 _sharding_worker_init_fn, self._worker_init_fn, self._world_size, self._rank
             )
         working_set = self._prefetch_factor * self._num_workers + 2
-        self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set)
+        self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set, min(self._num_workers, _MOST_FILES))
         self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
         record.counters["slots"] = working_set
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live

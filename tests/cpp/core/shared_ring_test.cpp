@@ -21,7 +21,7 @@ namespace {
 
 size_t pages_of(const SharedRing& ring) {
   struct stat status {};
-  fstat(ring.fd(), &status);
+  fstat(ring.fds()[0], &status);
   return static_cast<size_t>(status.st_blocks) * 512;
 }
 
@@ -75,7 +75,7 @@ TEST(SharedRing, LoansOutliveTheRing) {
   const uint8_t* data = ring->data(slot);
   auto loan = ring->lend(slot);
   auto second = loan;
-  const int fd = dup(ring->fd());
+  const int fd = dup(ring->fds()[0]);
   ring.reset();
   loan.reset();
   EXPECT_EQ(data[4095], 7);
@@ -90,12 +90,46 @@ TEST(SharedRing, AnotherProcessFillsIt) {
   SharedRing ring(4, 4);
   const int slot = ring.take();
   EXPECT_TRUE(in_child([&] {
-    SharedRing mine(dup(ring.fd()), ring.slots(), ring.stride());
+    SharedRing mine(std::vector<int>{dup(ring.fds()[0])}, ring.slots(), ring.stride());
     mine.reserve(slot, 0, 10000);
     std::memset(mine.data(slot), 9, 10000);
     return true;
   }));
   EXPECT_EQ(ring.data(slot)[9999], 9);
+}
+
+TEST(SharedRing, SlotsComeFromAllFilesInTurnAndKeepApart) {
+  SharedRing ring(5, 6, 3);
+  EXPECT_EQ(ring.slots(), 6);
+  EXPECT_EQ(ring.fds().size(), 3u);
+  std::vector<int> slots;
+  for (int i = 0; i < 6; ++i) {
+    fill(ring, slots.emplace_back(ring.take()), 8192, static_cast<uint8_t>(i + 1));
+    if (i == 0) { EXPECT_EQ(pages_of(ring), 8192u); }
+    if (i == 2) { EXPECT_EQ(pages_of(ring), 8192u); }  // the others went to the other files
+  }
+  EXPECT_EQ(ring.take(), -1);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(ring.data(slots[static_cast<size_t>(i)])[8191], i + 1);
+  EXPECT_TRUE(in_child([&] {
+    std::vector<int> fds;
+    for (const int fd : ring.fds()) fds.push_back(dup(fd));
+    const SharedRing mine(fds, ring.slots(), ring.stride());
+    for (int i = 0; i < 6; ++i)
+      if (mine.data(slots[static_cast<size_t>(i)])[0] != i + 1) return false;
+    return true;
+  }));
+}
+
+TEST(SharedRing, WhatIsWrittenToFreshMemoryIsThere) {
+  SharedRing ring(4, 4, 2);
+  ring.take();
+  const int slot = ring.take();
+  const std::vector<uint8_t> bytes(100'000, 5);
+  ring.write(slot, 777, bytes.data(), bytes.size());
+  EXPECT_EQ(ring.data(slot)[776], 0);
+  EXPECT_EQ(ring.data(slot)[777], 5);
+  EXPECT_EQ(ring.data(slot)[100'776], 5);
+  EXPECT_EQ(ring.data(slot)[100'777], 0);
 }
 
 TEST(SharedRing, AForkedChildKeepsWhatItInherited) {
