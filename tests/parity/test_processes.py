@@ -300,7 +300,8 @@ class Wide(torch.utils.data.Dataset):
     def __getitem__(self, index):
         square = np.arange(index, index + 200 * 200, dtype=np.float32).reshape(200, 200)
         wide = torch.full((30_000 + (index == self.odd),), float(index))
-        return {"label": index, "wide": wide, "turned": square.T, "turned_tensor": torch.from_numpy(square).T, "bytes": square.tobytes()[:9]}
+        turned = torch.from_numpy(square).T
+        return {"label": index, "wide": wide, "turned": square.T, "turned_tensor": turned, "bytes": square.tobytes()[:9]}
 
 
 def sums(batch):
