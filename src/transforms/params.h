@@ -23,7 +23,9 @@ using InverseAffine = std::array<double, 6>;
 
 // One entry per transform of the chain that decided something, in chain order.
 struct OpParams {
-  enum class Kind : uint8_t { resized_crop, crop, flip_horizontal, flip_vertical, orientation, color_jitter, affine, grayscale, blur, erase };
+  enum class Kind : uint8_t {
+    resized_crop, crop, flip_horizontal, flip_vertical, orientation, color_jitter, affine, grayscale, blur, erase
+  };
   Kind kind;
   uint32_t op = 0;       // position in the chain
   Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)

@@ -301,7 +301,7 @@ class Wide(torch.utils.data.Dataset):
         square = np.arange(index, index + 200 * 200, dtype=np.float32).reshape(200, 200)
         wide = torch.full((30_000 + (index == self.odd),), float(index))
         turned = torch.from_numpy(square).T
-        return {"label": index, "wide": wide, "turned": square.T, "turned_tensor": turned, "bytes": square.tobytes()[:9]}
+        return {"label": index, "wide": wide, "turned": square.T, "tensor": turned, "bytes": square.tobytes()[:9]}
 
 
 def sums(batch):
