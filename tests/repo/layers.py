@@ -11,8 +11,9 @@ LAYERS: dict[str, set[str]] = {
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
     "collate": {"base", "core"},
+    "device": {"base", "core"},
     "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate"},
-    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "loader"},
+    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device", "loader"},
 }
 
 # Outside headers by their beginning, and the only folders that may see them.
