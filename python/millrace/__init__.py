@@ -11,6 +11,7 @@ from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
+from .prefetch import DevicePrefetcher
 from .rank_report import rank_report
 from .state import gather_state, merge_states
 
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CorruptDataError",
     "DataLoader",
+    "DevicePrefetcher",
     "FrozenList",
     "UnavailableError",
     "cpu_budget",

@@ -273,3 +273,34 @@ class Mixture:
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
     def counts_at(self, position: int) -> list[int]:
         """Draws that each source has had before `position`."""
+
+class CopyTicket:
+    """A moment on a copier's stream."""
+
+class BatchCopier:
+    """Copies of tensors to a device on a stream of its own. One thread at a time.
+
+    `device`: torch's name of one, with an index, or a capsule over a `std::shared_ptr<millrace::TensorDevice>`.
+    """
+
+    def __init__(self, device: object) -> None: ...
+    def copy(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Queues copies of dense CPU tensors; the results are for the copier's stream. Page-locked ones are read later, others now."""
+    def seal(self) -> CopyTicket:
+        """The moment behind what was queued on the copier's stream so far."""
+    def hand_out(self, ticket: CopyTicket, tensors: list[torch.Tensor]) -> None:
+        """The current stream waits for the ticket, and the tensors are marked as used there."""
+    def enter(self) -> None:
+        """Until leave(), what this thread queues goes to the copier's stream."""
+    def leave(self) -> None: ...
+    def close(self) -> None:
+        """Waits for the copies under way."""
+    @property
+    def stream(self) -> tuple[int, int, int]:
+        """(stream_id, device_index, device_type) of the copier's torch.Stream."""
+    @property
+    def under_way(self) -> int:
+        """Sealed batches whose host memory may still be read."""
+    @property
+    def lock_failure(self) -> str:
+        """Why host memory could not be page-locked; empty while it could."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
 import torch.utils.data
@@ -18,6 +18,7 @@ from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .lowering import Plan, make_plan
+from .prefetch import checked_depth, prefetched
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, fingerprint
@@ -64,6 +65,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         ring of batches. "thread": in threads of this process, which share the dataset and its memory; right for code that releases
         the GIL. "auto": in processes, or in threads on an interpreter without GIL.
 
+    device: None hands out CPU tensors. "cuda", "cuda:1", a number, a torch.device: batches are there already, copied on a stream of
+        their own while the loop computes; DevicePrefetcher describes how, and does the same for any other loader. "cpu" is None.
+    prefetch_to_device: how many batches may be in the device's memory beside the one in use.
+
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
 
@@ -84,6 +89,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     auto_epoch: bool = False
     process_group: Any = None
     mesh_dim: Union[None, str, tuple[str, ...]] = None
+    device: Union[None, str, int, torch.device] = None
+    prefetch_to_device: int = 2
     _millrace_run: Optional[RunRecord] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
@@ -116,6 +123,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         auto_epoch: bool = False,
         process_group: Any = None,
         mesh_dim: Union[None, str, tuple[str, ...]] = None,
+        device: Union[None, str, int, torch.device] = None,
+        prefetch_to_device: int = 2,
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -142,6 +151,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         self.auto_epoch = auto_epoch
         self.process_group = process_group
         self.mesh_dim = mesh_dim
+        self.device = None if device is None else torch.device(device)
+        self.prefetch_to_device = checked_depth(prefetch_to_device)
         self._millrace_run = None
         self._millrace_progress = None
         self._millrace_saved = None
@@ -164,6 +175,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
+
+    def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
+        batches = super().__iter__()
+        if self.device is None:
+            return batches
+        return prefetched(batches, self.device, self.prefetch_to_device, progress=self._millrace_progress)
 
     def _get_iterator(self) -> Any:
         plan = make_plan(self)

@@ -146,9 +146,9 @@ class IndexFeed:
                 self._reached, self._at = self._reached + 1, self._ahead.popleft()
 
     @property
-    def is_out(self) -> bool:
-        """Whether a list was drawn whose batch the consumer has not."""
-        return bool(self._ahead)
+    def lists_out(self) -> int:
+        """Lists that were drawn and whose batches the consumer has not."""
+        return len(self._ahead)
 
     # ---------------------------------------------------------------- state
 

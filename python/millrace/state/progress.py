@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -69,6 +70,8 @@ class Progress:
         )
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
+        self._held: Optional[deque[Callable[[], None]]] = None  # turns of batches that wait elsewhere for the consumer; see hold()
+        self._left_out_then: Optional[int] = None  # when the batch was made that was handed out last
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
             self.epoch = saved.epoch
@@ -161,6 +164,7 @@ class Progress:
         self._yielded = self._resumed_at = self.saved.yielded if goes_on else 0
         self.places.start_epoch(self.saved.last_worker if goes_on else -1, goes_on)
         self.finished, self._behind = False, None
+        self._held = self._left_out_then = None
         self._left_out_before_epoch = self.left_out()
         if goes_on:
             self._loader_epochs.go_on()
@@ -182,6 +186,16 @@ class Progress:
 
     def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:
         """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free."""
+        if self._held is None:
+            self._turn(number, worker, state)
+            return
+        parts, left_out = self._live_parts(), self.left_out()
+        self._held.append(lambda: self._turn(number, worker, state, parts, left_out))
+
+    def _turn(self, number: int, worker: Optional[int], state: Any, parts: Any = None, left_out: Optional[int] = None) -> None:
+        if parts is not None:
+            self._parts = parts
+        self._left_out_then = left_out
         self._yielded += 1
         self._feed.handed_out(number)
         if worker is not None:
@@ -189,13 +203,38 @@ class Progress:
         if self._every > 1 and self._yielded % self._every == 0:
             self._snapshot = self._now()
 
+    def hold(self, most: int) -> None:
+        """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as `most`, which says take_turns()."""
+        self._prefetched += most if self._held is None else 0
+        self._held = deque()
+        if (parts := self._live_parts()) is not None:
+            self._parts = parts
+
+    @property
+    def held(self) -> int:
+        return len(self._held or ())
+
+    def take_turns(self, count: Optional[int]) -> None:
+        """The consumer takes the oldest of the batches that wait, `count` turns of them; None: what is left, the epoch's end too."""
+        for _ in range(self.held if count is None else min(count, self.held)):
+            self._held.popleft()()
+
     def drawing(self) -> None:
         """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this iterator does not make it again."""
-        if self._feed.is_out:
+        if self._feed.lists_out > self.held:
             self.turn()
 
     def finish(self) -> None:
         """Behind the last batch."""
+        if self._held is None:
+            self._finish()
+        else:
+            parts = self._live_parts()
+            self._held.append(lambda: self._finish(parts))
+
+    def _finish(self, parts: Any = None) -> None:
+        if parts is not None:
+            self._parts = parts
         if self._feed is not None and not self.finished:
             self.finished, self._behind = True, self._feed.state_at_end()
             if self._draws_unknown and not (self._persistent and self.workers > 0):
@@ -209,7 +248,14 @@ class Progress:
 
     def ends_inline(self, fetcher: Any) -> None:
         """That iterator is being deleted."""
-        self._parts, self._inline = dataset_parts(fetcher, self.streams), _nothing
+        self._inline = _nothing
+        if self._held is None:
+            self._parts = dataset_parts(fetcher, self.streams)
+
+    def _live_parts(self) -> Optional[tuple[Any, Any]]:
+        """The states that a dataset in this process has at this moment; None where there is no such thing."""
+        iterator = self._inline()
+        return None if iterator is None or not self._asks_workers else dataset_parts(iterator._dataset_fetcher, self.streams)
 
     def _agreed(self, index_sampler: Any) -> Steps:
         try:
@@ -290,8 +336,8 @@ class Progress:
 
     def _inline_state(self) -> dict[str, Any]:
         feed = self._behind or self._feed.state()
-        iterator = self._inline()
-        dataset_state, fetcher_state = self._parts if iterator is None else dataset_parts(iterator._dataset_fetcher, self.streams)
+        live = self._inline() is not None and self._held is None
+        dataset_state, fetcher_state = dataset_parts(self._inline()._dataset_fetcher, self.streams) if live else self._parts
         return {
             **{key: feed[key] for key in _FEED_KEYS},
             "_num_yielded": self._yielded,
@@ -330,13 +376,15 @@ class Progress:
         }
         if self.places.ended and not self.finished:
             own["ended_workers"] = sorted(self.places.ended)
-        if left_out := self.left_out() - self._left_out_before_epoch + self.left_out_before:
+        made = self.left_out() if self._left_out_then is None else self._left_out_then
+        if left_out := made - self._left_out_before_epoch + self.left_out_before:
             own["left_out"] = left_out
         return own
 
     def __getstate__(self) -> dict[str, Any]:
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
-        return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}, "_part": None}
+        return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}, "_part": None,
+                "_held": None}  # fmt: skip
 
 
 def _nothing() -> None:

@@ -137,7 +137,7 @@ std::string name_of(const testing::TestParamInfo<Kind>& info) {
 INSTANTIATE_TEST_SUITE_P(Blocks, BatchCopierKinds, testing::Values(Kind::page_locked, Kind::staged_large, Kind::staged_small), name_of);
 
 TEST_P(BatchCopierKinds, BatchesArriveWhateverTheDeviceDoesWhen) {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
     const Outcome outcome = train(seed, GetParam());
     ASSERT_TRUE(outcome.good()) << "seed " << seed << ": " << outcome.wrong_reads << " wrong bytes";
     ASSERT_EQ(outcome.batches_read, 60);
@@ -154,7 +154,7 @@ TEST_P(BatchCopierKinds, EveryGuardIsNeeded) {
                                     {Guard::is_done, "waiting until copies are done"}, {Guard::record, "recording the event"},
                                     {Guard::record_behind_copies, "recording it behind the copies"}}) {
     int noticed = 0;
-    for (uint32_t seed = 0; seed < 50; ++seed) noticed += !train(seed, GetParam(), guard).good();
+    for (uint32_t seed = 0; seed < 20; ++seed) noticed += !train(seed, GetParam(), guard).good();
     EXPECT_GT(noticed, 0) << "without " << name << " everything still seems right";
   }
 }

@@ -1,0 +1,57 @@
+// Device: copies of batches to an accelerator.
+#include <c10/util/Exception.h>
+
+#include "bindings.h"
+#include "torch_bridge/tensor_copier.h"
+#include "torch_bridge/tensor_device.h"
+
+namespace millrace::python {
+namespace {
+
+// A torch device by its name, or a device of somebody else's making: a capsule over a shared_ptr<TensorDevice>.
+std::shared_ptr<TensorDevice> device_of(const py::object& device) {
+  if (py::isinstance<py::capsule>(device)) return *device.cast<py::capsule>().get_pointer<std::shared_ptr<TensorDevice>>();
+  return torch_device(at::Device(device.cast<std::string>()));
+}
+
+std::vector<PyObject*> pointers(const py::list& tensors) {
+  std::vector<PyObject*> result;
+  for (const py::handle tensor : tensors) result.push_back(tensor.ptr());
+  return result;
+}
+
+}  // namespace
+
+void bind_device(py::module_& m) {
+  py::register_local_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const c10::OutOfMemoryError& error) {
+      PyErr_SetString(py::module_::import("torch").attr("OutOfMemoryError").ptr(), error.what_without_backtrace());
+    } catch (const c10::Error& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+    }
+  });
+  py::class_<BatchCopier::Ticket>(m, "CopyTicket");
+  py::class_<TensorCopier>(m, "BatchCopier")
+      .def(py::init([](const py::object& device) { return std::make_unique<TensorCopier>(device_of(device)); }), py::arg("device"))
+      .def("copy", [](TensorCopier& copier, const py::list& tensors) {
+        py::list result;
+        for (PyObject* tensor : copier.copy(pointers(tensors))) result.append(py::reinterpret_steal<py::object>(tensor));
+        return result;
+      }, py::arg("tensors"))
+      .def("seal", &TensorCopier::seal)
+      .def("hand_out", [](TensorCopier& copier, const BatchCopier::Ticket& ticket, const py::list& tensors) {
+        copier.hand_out(ticket, pointers(tensors));
+      }, py::arg("ticket"), py::arg("tensors"))
+      .def("enter", &TensorCopier::enter)
+      .def("leave", &TensorCopier::leave)
+      .def("close", &TensorCopier::close, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("stream", [](const TensorCopier& copier) {
+        return py::make_tuple(copier.stream(), copier.device_index(), copier.device_type());
+      })
+      .def_property_readonly("under_way", &TensorCopier::under_way)
+      .def_property_readonly("lock_failure", &TensorCopier::lock_failure);
+}
+
+}  // namespace millrace::python

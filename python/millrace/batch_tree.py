@@ -1,0 +1,74 @@
+"""Batches of any nesting: their tensors, and the same batch with other tensors in their places."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import torch
+
+_LEAVES = (str, bytes, bytearray, int, float, complex, bool, type(None))
+
+
+def moves_itself(value: Any) -> bool:
+    """Whether a value that is no tensor has a `.to(device, non_blocking=True)` of its own, like PackedSequence."""
+    return not isinstance(value, torch.Tensor) and callable(getattr(value, "to", None))
+
+
+def leaves(value: Any, found: list[Any]) -> list[Any]:
+    """All tensors and values that move themselves in `value`, each once per place, appended to `found`."""
+    if isinstance(value, torch.Tensor) or moves_itself(value):
+        found.append(value)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            leaves(part, found)
+    elif isinstance(value, Sequence) and not isinstance(value, _LEAVES):
+        for part in value:
+            leaves(part, found)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            leaves(getattr(value, field.name, None), found)
+    return found
+
+
+def rebuilt(value: Any, new: Callable[[Any], Any]) -> Any:
+    """`value` with `new(leaf)` in place of each leaf. Containers keep their types; what holds no leaf stays the same object."""
+    if isinstance(value, torch.Tensor) or moves_itself(value):
+        return new(value)
+    if isinstance(value, Mapping):
+        parts = {key: rebuilt(part, new) for key, part in value.items()}
+        return value if all(parts[key] is value[key] for key in parts) else _like_mapping(value, parts)
+    if isinstance(value, Sequence) and not isinstance(value, _LEAVES):
+        items = [rebuilt(part, new) for part in value]
+        return value if all(a is b for a, b in zip(items, value)) else _like_sequence(value, items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        clone = copy.copy(value)
+        for field in dataclasses.fields(value):
+            if hasattr(value, field.name):
+                object.__setattr__(clone, field.name, rebuilt(getattr(value, field.name), new))
+        return clone
+    return value
+
+
+def _like_mapping(value: Any, parts: dict[Any, Any]) -> Any:
+    if type(value) is dict:
+        return parts
+    try:
+        if not isinstance(value, MutableMapping):
+            return type(value)(parts)
+        clone = copy.copy(value)  # keeps what a subclass has beside its items
+        clone.update(parts)
+        return clone
+    except TypeError:
+        return parts
+
+
+def _like_sequence(value: Any, items: list[Any]) -> Any:
+    if type(value) is list:
+        return items
+    try:
+        return value._make(items) if hasattr(value, "_make") else type(value)(items)
+    except TypeError:
+        return items

@@ -1,0 +1,92 @@
+#include "torch_bridge/tensor_copier.h"
+
+#include <pybind11/pybind11.h>  // before torch's header, so that both see this pybind11
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <utility>
+
+#include "core/fork_guard.h"
+#include "torch_bridge/tensor_device.h"
+
+namespace millrace {
+namespace {
+
+// Smaller ones are not worth asking the driver about: they travel together, through staging memory.
+constexpr size_t kAskFrom = kSmallFieldBytes;
+
+// What keeps a tensor's memory, and drops it on any thread without the GIL.
+HostBlock block_of(const TensorSpan& span, const at::Tensor& tensor) {
+  HostBlock block{span.data(), span.size_bytes(), nullptr, false};
+  if (block.bytes < kAskFrom || block.data != tensor.const_data_ptr() || !tensor.is_pinned()) return block;
+  block.page_locked = true;
+  block.keeper = std::make_shared<at::Storage>(tensor.storage());
+  return block;
+}
+
+}  // namespace
+
+struct TensorCopier::Impl {
+  explicit Impl(std::shared_ptr<TensorDevice> to) : device(std::move(to)), copier(device) {}
+  const uint64_t generation = fork_generation();
+  const std::shared_ptr<TensorDevice> device;
+  BatchCopier copier;
+  TensorDevice::Current before{};  // enter()
+};
+
+TensorCopier::TensorCopier(std::shared_ptr<TensorDevice> device) : impl_(std::make_unique<Impl>(std::move(device))) {}
+TensorCopier::~TensorCopier() {
+  if (impl_->generation != fork_generation()) static_cast<void>(impl_.release());
+}
+
+std::vector<PyObject*> TensorCopier::copy(const std::vector<PyObject*>& tensors) {
+  std::vector<TensorSpan> spans;
+  std::vector<HostBlock> blocks;
+  for (PyObject* object : tensors) {
+    const TensorSpan& span = spans.emplace_back(object);
+    blocks.push_back(block_of(span, THPVariable_Unpack(object)));
+  }
+  std::vector<DeviceBlock> copied;
+  {
+    const pybind11::gil_scoped_release release;
+    copied = impl_->copier.copy(blocks);
+    blocks.clear();
+  }
+  std::vector<PyObject*> result;
+  for (size_t i = 0; i < copied.size(); ++i) result.push_back(THPVariable_Wrap(impl_->device->tensor(copied[i], spans[i].field())));
+  return result;
+}
+
+BatchCopier::Ticket TensorCopier::seal() {
+  const pybind11::gil_scoped_release release;
+  return impl_->copier.seal();
+}
+
+void TensorCopier::hand_out(const BatchCopier::Ticket& ticket, const std::vector<PyObject*>& tensors) {
+  std::vector<at::Tensor> mine;
+  for (PyObject* object : tensors) {
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    if (tensor.device() == impl_->device->where() && tensor.has_storage()) mine.push_back(tensor);
+  }
+  const pybind11::gil_scoped_release release;
+  const StreamId consumer = impl_->device->current_stream();
+  impl_->copier.hand_out(ticket, {}, consumer);
+  for (const at::Tensor& tensor : mine) impl_->device->used_on(tensor, consumer);
+}
+
+void TensorCopier::enter() {
+  impl_->before = impl_->device->enter({impl_->device->where().index(), impl_->copier.stream()});
+}
+void TensorCopier::leave() { impl_->device->enter(impl_->before); }
+
+void TensorCopier::close() {
+  if (impl_->generation == fork_generation()) impl_->copier.close();
+}
+
+StreamId TensorCopier::stream() const { return impl_->copier.stream(); }
+int TensorCopier::device_index() const { return impl_->device->where().index(); }
+int TensorCopier::device_type() const { return static_cast<int>(impl_->device->where().type()); }
+size_t TensorCopier::under_way() const { return impl_->copier.under_way(); }
+std::string TensorCopier::lock_failure() const { return impl_->device->lock_failure(); }
+
+}  // namespace millrace

@@ -1,0 +1,157 @@
+"""DataLoader(device=...): the state is that of the batch the loop has, however many are on the device already."""
+
+import json
+import random
+
+import numpy as np
+import process_data
+import pytest
+import torch
+from fake_device import Fake
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+import millrace
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 23
+
+    def __getitem__(self, index):
+        return index * index
+
+
+class Remembering(Squares):
+    """A Stateful dataset: it counts what it gave."""
+
+    def __init__(self):
+        self.given = 0
+
+    def __getitem__(self, index):
+        self.given += 1
+        return index * index, self.given
+
+    def state_dict(self):
+        return {"given": self.given}
+
+    def load_state_dict(self, state):
+        self.given = state["given"]
+
+
+class Stream(IterableDataset):
+    def __init__(self):
+        self.at = 0
+
+    def __iter__(self):
+        while self.at < 20:
+            self.at += 1
+            yield self.at
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+DATASETS = {
+    "native": lambda: TensorDataset(torch.arange(23), torch.arange(69.0).reshape(23, 3)),
+    "python": Squares,
+    "stateful": Remembering,
+    "stream": Stream,
+    "noisy": process_data.Noisy,
+}
+ARGUMENTS = [{}, {"prefetch_to_device": 4}, {"snapshot_every_n_steps": 3}]
+
+
+def plain(batch):
+    batch = list(batch.values()) if isinstance(batch, dict) else batch
+    return [part.tolist() if isinstance(part, torch.Tensor) else part for part in (batch if isinstance(batch, (list, tuple)) else [batch])]
+
+
+def walk(make, epochs=2, stop_after=None):
+    """(batches, states behind each of them)"""
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)
+    loader, seen = make(), []
+    for _ in range(epochs):
+        for step, batch in enumerate(loader):
+            seen.append((plain(batch), json.loads(json.dumps(loader.state_dict(), default=str))))
+            if step == stop_after:
+                break
+        seen.append(json.loads(json.dumps(loader.state_dict(), default=str)))
+    return seen
+
+
+def without_ends(seen):
+    states = [entry[1] if isinstance(entry, tuple) else entry for entry in seen]
+    batches = [entry[0] for entry in seen if isinstance(entry, tuple)]
+    return batches, [(s["_snapshot"]["_snapshot_step"], s["_steps_since_snapshot"], s["_iterator_finished"]) for s in states]
+
+
+def maker(kind, workers, persistent, arguments, device):
+    def make():
+        dataset = DATASETS[kind]()
+        shuffle = not isinstance(dataset, IterableDataset)
+        prefetch = arguments.get("prefetch_to_device", 2)
+        rest = {key: value for key, value in arguments.items() if key != "prefetch_to_device"}
+        rest |= {"num_workers": workers, "persistent_workers": persistent}
+        return millrace.DataLoader(dataset, 4, shuffle=shuffle, device=device, prefetch_to_device=prefetch, **rest)
+
+    return make
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    Fake().install(monkeypatch)
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("kind", DATASETS)
+def test_batches_and_states_are_those_without_a_device(kind, workers, persistent, arguments, fake):
+    there, here = (walk(maker(kind, workers, persistent, arguments, device)) for device in ("cuda", None))
+    if kind == "stream" and workers > 0:  # that a worker has no more may be known a step sooner, which is another way to say the same
+        there, here = without_ends(there), without_ends(here)
+    assert there == here
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_epochs_that_are_left_early(kind, persistent, fake):
+    made = [walk(maker(kind, 2, persistent, {}, device), epochs=3, stop_after=2) for device in ("cuda", None)]
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["native", "python", "stateful", "stream"])
+def test_a_run_goes_on_where_its_state_was_taken(kind, workers, steps, fake):
+    make = maker(kind, workers, False, {"prefetch_to_device": 3}, "cuda")
+    torch.manual_seed(3)
+    loader = make()
+    iterator = iter(loader)
+    for _ in range(steps):
+        next(iterator)
+    state, rest = loader.state_dict(), [plain(batch) for batch in iterator]
+    again = make()
+    again.load_state_dict(state)
+    assert [plain(batch) for batch in again] == rest and rest
+
+
+def test_errors_keep_the_count(fake):
+    make = lambda device: millrace.DataLoader(process_data.Failing("raise"), 2, num_workers=2, device=device)  # noqa: E731
+    states = []
+    for device in ("cuda", None):
+        loader, seen = make(device), []
+        iterator = iter(loader)
+        for _ in range(4):
+            try:
+                next(iterator)
+            except StopIteration:
+                break
+            except Exception as error:
+                seen.append(type(error).__name__)
+            seen.append(loader.state_dict()["_snapshot"]["_snapshot_step"])
+        states.append(seen)
+    assert states[0] == states[1]
