@@ -120,8 +120,8 @@ struct Pending {
 
 class RowGather {
  public:
-  RowGather(const py::sequence& fields, int64_t samples, int threads, int slots)
-      : samples_(samples), threads_(threads), slots_(slots) {
+  RowGather(const py::sequence& fields, int64_t samples, int threads, int slots, const std::string& memory)
+      : samples_(samples), threads_(threads), slots_(slots), memory_(block_source(memory)) {
     for (const py::handle field : fields) {
       const auto [parts, map, shape, dtype, mapped] =
           py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string, bool>>(field);
@@ -210,7 +210,7 @@ class RowGather {
  private:
   // Made for the first large field: most loaders of small rows never need a thread.
   GatherEngine& engine() {
-    if (!engine_) engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size());
+    if (!engine_) engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size(), memory_);
     return *engine_;
   }
 
@@ -244,6 +244,7 @@ class RowGather {
 
   const int64_t samples_;
   const int threads_, slots_;
+  const BlockSource memory_;
   std::vector<Field> fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
@@ -257,8 +258,8 @@ class RowGather {
 void bind_gather(py::module_& m) {
   m.def("int64_array", &int64_array, py::arg("sequence"));
   py::class_<RowGather>(m, "RowGather")
-      .def(py::init<const py::sequence&, int64_t, int, int>(), py::arg("fields"), py::arg("samples"), py::arg("threads") = 0,
-           py::arg("slots") = 3)
+      .def(py::init<const py::sequence&, int64_t, int, int, const std::string&>(), py::arg("fields"), py::arg("samples"), py::arg("threads") = 0,
+           py::arg("slots") = 3, py::arg("memory") = "system")
       .def("start_epoch", &RowGather::start_epoch)
       .def("submit", &RowGather::submit, py::arg("indices"))
       .def("next", &RowGather::next, py::arg("timeout") = 0.0)

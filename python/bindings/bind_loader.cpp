@@ -19,8 +19,9 @@ ErrorPolicy error_policy(const std::string& name) {
 struct Loader {
   std::unique_ptr<DataLoader> native;
 
-  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last)
-      : native(DataLoader::create(native_dataset(dataset), {threads, slots, error_policy(on_error), drop_last})) {}
+  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory)
+      : native(DataLoader::create(native_dataset(dataset),
+                                  {threads, slots, error_policy(on_error), drop_last, block_source(memory)})) {}
   ~Loader() {
     // Joining waits for workers, and a worker may be waiting for the GIL inside a fallback decode.
     py::gil_scoped_release release;
@@ -95,6 +96,12 @@ struct Loader {
 
 }  // namespace
 
+BlockSource block_source(const std::string& memory) {
+  if (memory == "system") return {};
+  if (memory == "torch" || memory == "page-locked") return torch_blocks(memory == "page-locked");
+  throw py::value_error("memory='" + memory + "' is unknown; use 'system', 'torch' or 'page-locked'");
+}
+
 std::vector<int64_t> make_indices(const py::object& indices) {
   if (py::isinstance<py::array>(indices)) {
     const auto array = py::cast<py::array_t<int64_t, py::array::c_style>>(indices);
@@ -115,8 +122,8 @@ std::vector<int64_t> make_indices(const py::object& indices) {
 
 void bind_loader(py::module_& m) {
   py::class_<Loader>(m, "Loader")
-      .def(py::init<py::object, int, int, const std::string&, bool>(), py::arg("dataset"), py::arg("threads"),
-           py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false)
+      .def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(), py::arg("dataset"), py::arg("threads"),
+           py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false, py::arg("memory") = "system")
       .def("start_epoch", &Loader::start_epoch, py::arg("seed"), py::arg("epoch"))
       .def("submit", &Loader::submit, py::arg("indices"))
       .def("skip", &Loader::skip, py::arg("indices"))

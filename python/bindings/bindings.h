@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/sample_key.h"
+#include "core/slot_memory.h"
 #include "loader/image_dataset.h"
 #include "transforms/image_pipeline.h"
 
@@ -40,6 +41,7 @@ py::str to_path(std::string_view path);
 // Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.
 SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
 std::vector<int64_t> make_indices(const py::object& indices);
+BlockSource block_source(const std::string& memory);  // "system", "torch" or "page-locked"
 
 // ImagePipeline together with the list it was made from, which is what a pickle keeps.
 struct Pipeline {

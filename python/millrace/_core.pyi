@@ -74,10 +74,14 @@ class ImageDataset:
     def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[dict[str, Any]]: ...
 
 class Loader:
-    """The engine: indices in, batches out, in order. One thread submits and takes; `threads` work."""
+    """The engine: indices in, batches out, in order. One thread submits and takes; `threads` work.
+
+    memory: of the batches: "system", kept warm; "torch", its allocator's; "page-locked", torch's for copies to a device.
+    """
 
     def __init__(
-        self, dataset: ImageDataset, threads: int, slots: int = 3, on_error: str = "raise", drop_last: bool = False
+        self, dataset: ImageDataset, threads: int, slots: int = 3, on_error: str = "raise", drop_last: bool = False,
+        memory: str = "system",
     ) -> None: ...
     def start_epoch(self, seed: int, epoch: int) -> None: ...
     def submit(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None:
@@ -109,6 +113,7 @@ class RowGather:
         samples: int,
         threads: int = 0,
         slots: int = 3,
+        memory: str = "system",
     ) -> None: ...
     def start_epoch(self) -> None:
         """Throws away what is outstanding."""

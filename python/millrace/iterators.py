@@ -21,6 +21,7 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from .lowering import Engine, Job
+from .prefetch import batch_memory
 from .run_record import RunRecord
 from .state import FedSampler, Progress
 from .workers.holes import drop_last
@@ -57,12 +58,13 @@ class _NativeIter:
         self._job = job
         self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
         self._on_error = loader.on_error if job.leaves_out else "raise"
+        self._memory = batch_memory(loader)
         record.seed, record.epoch = self._base_seed, progress.epoch
         if self._on_error == "skip":
             progress.left_out = record.left_out
 
     def _open(self, threads: int) -> Engine:
-        engine = self._job.open(threads, self._batch_size, self._on_error, self._drop_last)
+        engine = self._job.open(threads, self._batch_size, self._on_error, self._drop_last, self._memory)
         engine.start_epoch(self._base_seed, self._record.epoch)
         if self._job.counts_occurrences and (before := self._progress.indices_before()) is not None:
             engine.skip(self._job.rows(before))

@@ -249,6 +249,12 @@ def _on_the_cpu(batches: Iterator[Any], channels_last: bool, on_device: Optional
         yield batch if on_device is None else on_device(batch)
 
 
+def batch_memory(loader: Any) -> str:
+    """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where they go to a device."""
+    goes_to_a_device = loader.pin_memory or (loader.device is not None and loader.device.type != "cpu")
+    return "page-locked" if goes_to_a_device and torch.accelerator.is_available() else "system"
+
+
 def device_of(device: Device) -> torch.device:
     """The device with its index, if it is one that batches can be copied to from here.
 

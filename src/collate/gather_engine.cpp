@@ -166,13 +166,13 @@ struct GatherEngine::Running {
   ThreadGroup threads;  // the last member: joined before the state goes
 };
 
-GatherEngine::GatherEngine(int threads, int slots, size_t fields)
+GatherEngine::GatherEngine(int threads, int slots, size_t fields, const BlockSource& memory)
     : generation_(fork_generation()), running_(std::make_unique<Running>()) {
   const auto& state = running_->state;
   for (size_t i = 0; i < fields; ++i)
     state->rings.push_back(std::make_unique<BatchRing>(slots, [weak = std::weak_ptr(state)] {
       if (const auto alive = weak.lock()) alive->slot_returned();
-    }));
+    }, memory));
   try {
     for (int i = 0; i < threads; ++i)
       running_->threads.start("millrace-" + std::to_string(i), [raw = state.get()] { raw->run(); });

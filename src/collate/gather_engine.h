@@ -38,7 +38,7 @@ class GatherEngine {
   enum class Status : uint8_t { ready, pending, end };
 
   // Throws Error(invalid_argument) for fewer than one slot, Error(system) when the system has no thread left.
-  GatherEngine(int threads, int slots, size_t fields);
+  GatherEngine(int threads, int slots, size_t fields, const BlockSource& memory = {});
   ~GatherEngine();
   GatherEngine(const GatherEngine&) = delete;
   GatherEngine& operator=(const GatherEngine&) = delete;

@@ -31,15 +31,19 @@ struct Lease::Slot {
   uint8_t* copied_data = nullptr;     // in it
   size_t size_bytes = 0;
   bool overflow = false;
-  std::shared_ptr<BatchRing::State> ring;  // null: overflow memory and copies end with their lease
+  std::shared_ptr<const BlockSource> source;  // null: the system
+  std::shared_ptr<BatchRing::State> ring;     // null: overflow memory and copies end with their lease
 };
 
 struct BatchRing::State {
-  State(int slot_count, std::function<void()> callback) : slots(slot_count), on_release(std::move(callback)) {}
+  State(int slot_count, std::function<void()> callback, BlockSource blocks)
+      : slots(slot_count), on_release(std::move(callback)),
+        source(blocks ? std::make_shared<const BlockSource>(std::move(blocks)) : nullptr) {}
 
   const uint64_t generation = fork_generation();
   const int slots;
   const std::function<void()> on_release;
+  const std::shared_ptr<const BlockSource> source;
   std::atomic<int64_t> overflow_count{0};
 
   std::mutex mutex;  // guards everything below
@@ -64,7 +68,7 @@ struct BatchRing::State {
     {
       const std::lock_guard lock(mutex);
       --lent;
-      if (!closed) free.push_back(std::move(block));
+      if (!closed && block.owner() == nullptr) free.push_back(std::move(block));
     }
     if (block.data() != nullptr) cache_block(std::move(block));
     if (on_release) on_release();
@@ -108,7 +112,7 @@ Lease Lease::copy_of(const uint8_t* bytes, size_t size_bytes) {
 
 void Lease::resize(size_t size_bytes) {
   if (size_bytes > slot_->pages.size_bytes()) {
-    MemoryBlock larger = take_block(size_bytes);
+    MemoryBlock larger = slot_->source ? (*slot_->source)(size_bytes) : take_block(size_bytes);
     std::swap(slot_->pages, larger);
     if (larger.data() != nullptr) cache_block(std::move(larger));
   }
@@ -117,12 +121,13 @@ void Lease::resize(size_t size_bytes) {
 
 uint8_t* Lease::data() const { return slot_->copied ? slot_->copied_data : slot_->pages.data(); }
 size_t Lease::size_bytes() const { return slot_->size_bytes; }
+std::shared_ptr<void> Lease::owner() const { return slot_->pages.owner(); }
 bool Lease::overflow() const { return slot_->overflow; }
 
-BatchRing::BatchRing(int slots, std::function<void()> on_release) {
+BatchRing::BatchRing(int slots, std::function<void()> on_release, BlockSource source) {
   if (slots < 1)
     throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
-  state_ = std::make_shared<State>(slots, std::move(on_release));
+  state_ = std::make_shared<State>(slots, std::move(on_release), std::move(source));
 }
 
 BatchRing::~BatchRing() {
@@ -141,6 +146,7 @@ BatchRing::~BatchRing() {
 
 std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
   auto slot = std::make_unique<Lease::Slot>();
+  slot->source = state_->source;
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->lent == state_->slots) return std::nullopt;
@@ -163,6 +169,7 @@ std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
 Lease BatchRing::acquire_overflow(size_t bytes) {
   auto slot = std::make_unique<Lease::Slot>();
   slot->overflow = true;
+  slot->source = state_->source;
   Lease lease(std::move(slot));
   lease.resize(bytes);
   state_->overflow_count.fetch_add(1, std::memory_order_relaxed);

@@ -7,7 +7,8 @@
 // Threads: all members may be called from any thread; a Lease may be dropped on any thread, also after the ring is gone (the
 // slots live until the last lease ends). In a forked child a lease can be read (it sees the memory as it was at the fork) and
 // dropping it does nothing: the parent owns the memory. A ring belongs to the process that made it.
-// Blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next epoch's ring starts warm.
+// With a source of blocks, each lease takes one from it and lets go of it: what comes back may still be read, by a copy to a device
+// that its user queued, and only the source knows. Else blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next epoch's ring starts warm.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+
+#include "core/slot_memory.h"
 
 namespace millrace {
 
@@ -40,6 +43,7 @@ class Lease {
   uint8_t* data() const;  // 64-byte aligned
   size_t size_bytes() const;
   bool overflow() const;
+  std::shared_ptr<void> owner() const;  // of a block that came from a source; who holds it may outlive the lease
   explicit operator bool() const { return slot_ != nullptr; }
 
  private:
@@ -54,7 +58,7 @@ class BatchRing {
  public:
   // `on_release` is called whenever a slot comes back, on the dropping thread and with no lock held; it may be called after the
   // ring is gone (a callback that needs a living target holds a weak_ptr to it), and must not throw.
-  explicit BatchRing(int slots, std::function<void()> on_release = {});
+  explicit BatchRing(int slots, std::function<void()> on_release = {}, BlockSource source = {});
   ~BatchRing();  // never waits for leases
   BatchRing(const BatchRing&) = delete;
   BatchRing& operator=(const BatchRing&) = delete;

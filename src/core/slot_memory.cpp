@@ -112,16 +112,19 @@ MemoryBlock::MemoryBlock(size_t bytes) {
 }
 
 MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      owner_(std::move(other.owner_)) {}
 
 MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 
 MemoryBlock::~MemoryBlock() {
-  if (data_ != nullptr) munmap(data_, size_bytes_);
+  if (data_ != nullptr && owner_ == nullptr) munmap(data_, size_bytes_);
 }
 
 MemoryBlock take_block(size_t bytes) {
@@ -129,7 +132,9 @@ MemoryBlock take_block(size_t bytes) {
   return block.data() != nullptr ? std::move(block) : MemoryBlock(bytes);
 }
 
-void cache_block(MemoryBlock block) { cache.put(std::move(block)); }
+void cache_block(MemoryBlock block) {
+  if (block.owner() == nullptr) cache.put(std::move(block));
+}
 
 size_t empty_slot_cache() { return cache.clear(); }
 

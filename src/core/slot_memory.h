@@ -7,6 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
 
 namespace millrace {
 
@@ -14,17 +17,25 @@ class MemoryBlock {
  public:
   MemoryBlock() = default;
   explicit MemoryBlock(size_t bytes);  // zero-filled, page-aligned; throws Error(system)
+  // Somebody else's memory, which `owner` keeps. It is never cached: whoever made it knows when it can be used again.
+  MemoryBlock(uint8_t* data, size_t bytes, std::shared_ptr<void> owner) noexcept
+      : data_(data), size_bytes_(bytes), owner_(std::move(owner)) {}
   MemoryBlock(MemoryBlock&& other) noexcept;
   MemoryBlock& operator=(MemoryBlock&& other) noexcept;
   ~MemoryBlock();
 
   uint8_t* data() const { return data_; }
+  const std::shared_ptr<void>& owner() const { return owner_; }
   size_t size_bytes() const { return size_bytes_; }  // what was asked for, rounded up to whole pages
 
  private:
   uint8_t* data_ = nullptr;
   size_t size_bytes_ = 0;
+  std::shared_ptr<void> owner_;
 };
+
+// Makes blocks of at least so many bytes, 64-byte aligned, on any thread; throws Error(system).
+using BlockSource = std::function<MemoryBlock(size_t bytes)>;
 
 inline constexpr size_t kHugeFrom = size_t{4} << 20;
 

@@ -6,11 +6,11 @@
 
 namespace millrace {
 
-std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots) {
+std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots, BlockSource memory) {
   const std::shared_ptr<ClaimQueue> queue(new ClaimQueue);
   queue->ring_ = std::make_unique<BatchRing>(slots, [weak = std::weak_ptr(queue)] {
     if (const auto alive = weak.lock()) alive->slot_returned();
-  });
+  }, std::move(memory));
   return queue;
 }
 

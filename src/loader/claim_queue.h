@@ -36,7 +36,7 @@ struct Claim {
 class ClaimQueue {
  public:
   // Shared: slots that come back after the queue's end must not find it gone (they hold a weak_ptr).
-  static std::shared_ptr<ClaimQueue> create(int slots);
+  static std::shared_ptr<ClaimQueue> create(int slots, BlockSource memory = {});
 
   // --- the consumer ---
   void push(std::shared_ptr<BatchTask> task);

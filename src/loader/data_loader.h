@@ -35,6 +35,7 @@ struct LoaderOptions {
   int slots = 3;  // batches in memory, the one the consumer holds included
   ErrorPolicy on_error = ErrorPolicy::raise;
   bool drop_last = false;  // skip only: an incomplete last batch is not handed out
+  BlockSource memory = {};  // of the slots; empty: the system's, kept warm
 };
 
 struct Batch {

@@ -16,7 +16,7 @@ constexpr double kSecondsPerNs = 1e-9;
 Engine::Engine(RowSource source, const LoaderOptions& options)
     : source_(std::move(source)),
       options_(options),
-      queue_(ClaimQueue::create(options.slots)),
+      queue_(ClaimQueue::create(options.slots, options.memory)),
       keys_(source_.size),
       consumer_(source_, options.on_error) {
   for (int i = 0; i < options_.threads; ++i)

@@ -41,12 +41,36 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
   if (lease.size_bytes() < needed)
     throw Error(ErrorKind::invalid_argument, "a slot of " + std::to_string(lease.size_bytes()) + " bytes cannot hold a tensor of " +
                                                  std::to_string(needed) + " bytes");
+  if (const auto owner = lease.owner()) {
+    at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(scalar_type(type)));
+    tensor.set_(static_cast<at::Tensor*>(owner.get())->storage(), 0, sizes);
+    return THPVariable_Wrap(tensor);
+  }
   auto held = std::make_unique<Lease>(std::move(lease));
   // The deleter owns the lease; it runs without the GIL, on any thread.
   at::Tensor tensor = at::from_blob(held->data(), sizes, [lease_ptr = held.get()](void*) { delete lease_ptr; },
                                     at::TensorOptions().dtype(scalar_type(type)));
   held.release();
   return THPVariable_Wrap(tensor);
+}
+
+BlockSource torch_blocks(bool page_locked) {
+  return [page_locked](size_t bytes) {
+    const auto take = [bytes](bool locked) {
+      return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(locked));
+    };
+    at::Tensor memory;
+    try {
+      memory = take(page_locked);
+    } catch (const c10::Error&) {
+      if (page_locked) memory = take(false);
+    }
+    if (!memory.defined())
+      throw Error(ErrorKind::system, "there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size",
+                  {}, -1, ENOMEM);
+    auto owner = std::make_shared<at::Tensor>(std::move(memory));
+    return MemoryBlock(static_cast<uint8_t*>(owner->data_ptr()), bytes, owner);
+  };
 }
 
 PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field, bool copy) {

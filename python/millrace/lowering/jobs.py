@@ -39,8 +39,8 @@ class Job(Protocol):
     counts_occurrences: bool
     """Whether a sample depends on how often its index came before in the epoch."""
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
-        """A new engine, which belongs to the caller. threads=0: it works inside next()."""
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
+        """A new engine, which belongs to the caller. threads=0: it works inside next(). memory: batches', "system" or "page-locked"."""
 
     def rows(self, batch: Any) -> Any:
         """One index list of the sampler, for Engine.submit."""
@@ -68,8 +68,8 @@ class ImageJob:
     leaves_out = True
     counts_occurrences = True
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
-        return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last)
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
+        return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
         return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
@@ -101,10 +101,10 @@ class RowsJob:
     leaves_out = False
     counts_occurrences = False
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool) -> Engine:
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         fields = [(c.tables, c.index_map, c.shape, c.dtype, c.mapped) for c in self.row_set.columns]
         slots = ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
-        gather = _core.RowGather(fields, self.row_set.length, threads, slots)
+        gather = _core.RowGather(fields, self.row_set.length, threads, slots, memory)
         return RowsEngine(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)
 
     def rows(self, batch: Any) -> Any:
