@@ -28,8 +28,8 @@ const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 TEST(Chain, SortsGeometryFromNumbers) {
   const Chain chain = check_chain({ExifTranspose{}, Resize{.height = 256}, ToTensor{}, HorizontalFlip{}, kNormalize});
-  ASSERT_EQ(chain.geometry.size(), 3u);
-  EXPECT_EQ(chain.geometry[2].op, 3u);
+  ASSERT_EQ(chain.steps.size(), 3u);
+  EXPECT_EQ(chain.steps[2].op, 3u);
   EXPECT_TRUE(chain.needs_orientation());
   EXPECT_EQ(chain.normalize->mean[1], 0.456);
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "millrace/error.h"
+#include "transforms/draws.h"
 
 namespace millrace {
 namespace {
