@@ -41,6 +41,8 @@ def _adjusted(
 
     def blend(image: torch.Tensor) -> torch.Tensor:
         _require_colors(image)
+        if base is _grey and image.shape[-3] == 1:
+            return image  # no colour to change
         mixed = image.mul(factor).add(base(image), alpha=1.0 - factor)
         return mixed.clamp(0, 1 if image.is_floating_point() else torch.iinfo(image.dtype).max).to(image.dtype)
 
