@@ -43,24 +43,24 @@ struct Range {
 };
 
 // Colours, with Pillow's 8-bit arithmetic. A range that is missing leaves that property alone.
-struct ColorJitter { std::optional<Range> brightness, contrast, saturation, hue; };
+struct ColorJitter { std::optional<Range> brightness{}, contrast{}, saturation{}, hue{}; };
 struct RandomGrayscale { double p = 0.1; };  // three equal channels; torchvision's Grayscale(3) is p = 1
 
 // Turns counter-clockwise by degrees, size kept. `center`: (x, y) in pixels from the upper left corner; missing: the middle.
 struct RandomRotation {
-  Range degrees;
+  Range degrees{};
   Interpolation interpolation = Interpolation::nearest;
-  std::optional<std::array<double, 2>> center;
+  std::optional<std::array<double, 2>> center{};
   std::array<uint8_t, 3> fill{};
 };
 // Turns clockwise, as torchvision's affine does.
 struct RandomAffine {
-  Range degrees;
-  std::optional<std::array<double, 2>> translate;  // largest shifts along x and y, as shares of width and height
-  std::optional<Range> scale;
-  Range shear_x, shear_y;                          // degrees
+  Range degrees{};
+  std::optional<std::array<double, 2>> translate{};  // largest shifts along x and y, as shares of width and height
+  std::optional<Range> scale{};
+  Range shear_x{}, shear_y{};                        // degrees
   Interpolation interpolation = Interpolation::nearest;
-  std::optional<std::array<double, 2>> center;
+  std::optional<std::array<double, 2>> center{};
   std::array<uint8_t, 3> fill{};
 };
 struct GaussianBlur {
