@@ -10,7 +10,7 @@ namespace {
 // Far more than any picture has, and products with positions still fit 64 bits.
 int64_t fixed_16(double v) { return static_cast<int64_t>(std::floor(std::clamp(v, -1e9, 1e9) * 65536.0 + 0.5)); }
 
-void map_nearest(const AffineMap& map, ImageView window, const IndexList& columns, int32_t row, uint8_t* out) {
+void map_nearest(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   const InverseAffine& m = map.inverse;
   const int64_t step_x = fixed_16(m[0]), step_y = fixed_16(m[3]);
   const int64_t first_x = fixed_16(m[2] + m[0] * 0.5 + m[1] * 0.5) + fixed_16(m[1]) * row;
@@ -40,7 +40,7 @@ struct Cubic {
 };
 
 template <class Filter>
-void map_smooth(const AffineMap& map, ImageView window, const IndexList& columns, int32_t row, uint8_t* out) {
+void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const double row_center = row + 0.5;
@@ -75,10 +75,16 @@ void map_smooth(const AffineMap& map, ImageView window, const IndexList& columns
 
 }  // namespace
 
-void map_row(const AffineMap& map, ImageView window, const IndexList& columns, int32_t row, uint8_t* out) {
+namespace scalar {
+void map_bilinear(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  map_smooth<Linear>(map, window, columns, row, out);
+}
+}  // namespace scalar
+
+void map_row(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   switch (map.interpolation) {
     case Interpolation::nearest: return map_nearest(map, window, columns, row, out);
-    case Interpolation::bilinear: return map_smooth<Linear>(map, window, columns, row, out);
+    case Interpolation::bilinear: return map_bilinear(map, window, columns, row, out);
     case Interpolation::bicubic: return map_smooth<Cubic>(map, window, columns, row, out);
   }
 }

@@ -44,7 +44,7 @@ struct AffineMap {
   std::array<uint8_t, 3> fill;
 };
 
-// A weighted mean of the input's pixels (x + 0..kx, y + 0..ky); the input carries the border.
+// A weighted mean of the input's pixels to the right of and below each place: the input carries the border. First down, then along.
 struct BlurKernels {
   std::vector<float> x, y;
 };

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "transforms/affine_rows.h"
+#include "transforms/blur_kernels.h"
 #include "transforms/color_kernels.h"
 #include "transforms/color_rows.h"
 #include "transforms/erase.h"
@@ -195,10 +196,14 @@ void StageRunner::run_affine(const Stage& stage, const SamplePlan& plan, ImageVi
 
 void StageRunner::run_blur(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
   const bool as_it_is = stage.x.straight && !stage.has_fill;
+  const auto& [along, down] = stage.blur;
+  const size_t in_bytes = size_t(in.width) * kPixelBytes, out_bytes = in_bytes - (along.size() - 1) * kPixelBytes;
   uint8_t* const blurred = passes_.resize(in.width, 1).data;
+  sums_.resize(in_bytes);
   for (int32_t y = 0; y < std::ssize(stage.y.from); ++y) {
     uint8_t* out = sink.begin(y);
-    blur_.row(stage.blur, in, std::max(0, stage.y.from[y]), as_it_is ? out : blurred);
+    weigh_down(in.row(std::max(0, stage.y.from[y])), in.stride_bytes, down, 0, in_bytes, sums_.data());
+    weigh_along(sums_.data(), kPixelBytes, along, 0, out_bytes, as_it_is ? out : blurred);
     if (!as_it_is) gather_row(blurred, stage.x.from, kPixelBytes, out);
     if (stage.has_fill) paint_padding(stage, plan, y, out);
     sink.end(y, out);

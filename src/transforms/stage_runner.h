@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/geometry.h"
-#include "transforms/blur_rows.h"
 #include "transforms/pixel_buffer.h"
 #include "transforms/row_sinks.h"
 #include "transforms/sample_plan.h"
@@ -34,7 +33,7 @@ class StageRunner {
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
   PixelBuffer waiting_;                 // a picture whose mean is needed
   PixelBuffer passes_, results_;        // rows between the passes of a resize; rows on their way into a tensor
-  BlurRows blur_;
+  std::vector<float> sums_;             // a row between the passes of a blur
   std::vector<uint8_t*> rows_;          // where the rows under the vertical taps are
 };
 
