@@ -106,8 +106,8 @@ TEST(SamplePlan, ColoursCostNoStageWhereListsCommuteWithThem) {
   params.ops.push_back(jitter(1, ColorOp::contrast));
   params.ops.push_back({.kind = Kind::flip_horizontal, .op = 2, .box = {}, .applied = true});
   params.ops.push_back(jitter(3, ColorOp::hue));
-  const SamplePlan plan = plan_of({RandomResizedCrop{.height = 64, .width = 64}, ColorJitter{}, HorizontalFlip{}, ColorJitter{}, ToTensor{}},
-                                  {500, 375}, params);
+  const SamplePlan plan = plan_of(
+      {RandomResizedCrop{.height = 64, .width = 64}, ColorJitter{}, HorizontalFlip{}, ColorJitter{}, ToTensor{}}, {500, 375}, params);
   ASSERT_EQ(plan.stage_count, 1u);
   ASSERT_EQ(plan.stage(0).colors.size(), 2u);
   EXPECT_EQ(plan.stage(0).colors[0].op, ColorOp::contrast);
