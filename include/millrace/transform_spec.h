@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -35,6 +36,38 @@ struct HorizontalFlip { double p = 0.5; };
 struct VerticalFlip { double p = 0.5; };
 struct ExifTranspose {};  // our option `ImageFolder(..., exif=True)`: turns the picture upright first; only at the front of a chain
 
+// Bounds of a number that is drawn uniformly.
+struct Range {
+  double min = 0, max = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// Colours, with Pillow's 8-bit arithmetic. A range that is missing leaves that property alone.
+struct ColorJitter { std::optional<Range> brightness{}, contrast{}, saturation{}, hue{}; };
+struct RandomGrayscale { double p = 0.1; };  // three equal channels; torchvision's Grayscale(3) is p = 1
+
+// Turns counter-clockwise by degrees, size kept. `center`: (x, y) in pixels from the upper left corner; missing: the middle.
+struct RandomRotation {
+  Range degrees{};
+  Interpolation interpolation = Interpolation::nearest;
+  std::optional<std::array<double, 2>> center{};
+  std::array<uint8_t, 3> fill{};
+};
+// Turns clockwise, as torchvision's affine does.
+struct RandomAffine {
+  Range degrees{};
+  std::optional<std::array<double, 2>> translate{};  // largest shifts along x and y, as shares of width and height
+  std::optional<Range> scale{};
+  Range shear_x{}, shear_y{};                        // degrees
+  Interpolation interpolation = Interpolation::nearest;
+  std::optional<std::array<double, 2>> center{};
+  std::array<uint8_t, 3> fill{};
+};
+struct GaussianBlur {
+  int32_t kernel_width = 0, kernel_height = 0;     // odd
+  Range sigma{0.1, 2.0};                           // pixels
+};
+
 // The end of a chain: HWC bytes to a CHW tensor.
 enum class OutputType : uint8_t { u8, f16, bf16, f32, f64 };
 struct ToTensor {
@@ -44,8 +77,15 @@ struct ToTensor {
   bool multiply = false;
 };
 struct Normalize { std::vector<double> mean, std; };     // one or three values each; needs a float tensor before it
+// Replaces a random rectangle of a float tensor; only at the end of a chain.
+struct RandomErasing {
+  double p = 0.5;
+  Range scale{0.02, 0.33}, ratio{0.3, 3.3};  // share of the area; height / width
+  std::vector<double> value{0};              // one or three; empty: normal noise
+};
 
-using TransformSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose,
-                                   ToTensor, Normalize>;
+using TransformSpec =
+    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose, ColorJitter,
+                 RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur, ToTensor, Normalize, RandomErasing>;
 
 }  // namespace millrace

@@ -258,8 +258,8 @@ class RowGather {
 void bind_gather(py::module_& m) {
   m.def("int64_array", &int64_array, py::arg("sequence"));
   py::class_<RowGather>(m, "RowGather")
-      .def(py::init<const py::sequence&, int64_t, int, int, const std::string&>(), py::arg("fields"), py::arg("samples"), py::arg("threads") = 0,
-           py::arg("slots") = 3, py::arg("memory") = "system")
+      .def(py::init<const py::sequence&, int64_t, int, int, const std::string&>(), py::arg("fields"), py::arg("samples"),
+           py::arg("threads") = 0, py::arg("slots") = 3, py::arg("memory") = "system")
       .def("start_epoch", &RowGather::start_epoch)
       .def("submit", &RowGather::submit, py::arg("indices"))
       .def("next", &RowGather::next, py::arg("timeout") = 0.0)

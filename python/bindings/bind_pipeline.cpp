@@ -29,6 +29,28 @@ Interpolation interpolation(const py::dict& op) {
       {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
 }
 
+Range range(const py::dict& op, const char* name) {
+  const auto [min, max] = field<std::pair<double, double>>(op, name);
+  return {min, max};
+}
+
+template <class T>
+std::optional<T> optional_field(const py::dict& op, const char* name) {
+  const auto value = field<py::object>(op, name);
+  return value.is_none() ? std::nullopt : std::optional<T>(value.cast<T>());
+}
+
+std::optional<Range> optional_range(const py::dict& op, const char* name) {
+  return field<py::object>(op, name).is_none() ? std::nullopt : std::optional<Range>(range(op, name));
+}
+
+RandomAffine random_affine(const py::dict& op) {
+  const auto shear = field<std::array<double, 4>>(op, "shear");
+  return {range(op, "degrees"), optional_field<std::array<double, 2>>(op, "translate"), optional_range(op, "scale"),
+          {shear[0], shear[1]}, {shear[2], shear[3]}, interpolation(op), optional_field<std::array<double, 2>>(op, "center"),
+          field<std::array<uint8_t, 3>>(op, "fill")};
+}
+
 TransformSpec make_spec(const py::dict& op) {
   const auto name = field<std::string>(op, "op");
   if (name == "random_resized_crop") {
@@ -54,6 +76,20 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "horizontal_flip") return HorizontalFlip{field<double>(op, "p")};
   if (name == "vertical_flip") return VerticalFlip{field<double>(op, "p")};
   if (name == "exif_transpose") return ExifTranspose{};
+  if (name == "color_jitter")
+    return ColorJitter{optional_range(op, "brightness"), optional_range(op, "contrast"), optional_range(op, "saturation"),
+                       optional_range(op, "hue")};
+  if (name == "random_grayscale") return RandomGrayscale{field<double>(op, "p")};
+  if (name == "random_rotation")
+    return RandomRotation{range(op, "degrees"), interpolation(op), optional_field<std::array<double, 2>>(op, "center"),
+                          field<std::array<uint8_t, 3>>(op, "fill")};
+  if (name == "random_affine") return random_affine(op);
+  if (name == "gaussian_blur") {
+    const auto [width, height] = field<std::pair<int32_t, int32_t>>(op, "kernel_size");
+    return GaussianBlur{width, height, range(op, "sigma")};
+  }
+  if (name == "random_erasing")
+    return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"), field<std::vector<double>>(op, "value")};
   if (name == "to_tensor")
     return ToTensor{choice<OutputType>(op, "dtype",
                                        {{"uint8", OutputType::u8},
@@ -66,9 +102,14 @@ TransformSpec make_spec(const py::dict& op) {
   throw py::value_error("transform '" + name + "' is not known to the native pipeline");
 }
 
-py::dict box_dict(const char* op, const Rect& box) {
+py::dict named(const char* op) {
   py::dict d;
   d["op"] = op;
+  return d;
+}
+
+py::dict box_dict(const char* op, const Rect& box) {
+  py::dict d = named(op);
   d["top"] = box.top;
   d["left"] = box.left;
   d["height"] = box.height;
@@ -77,9 +118,69 @@ py::dict box_dict(const char* op, const Rect& box) {
 }
 
 py::dict flip_dict(const char* op, bool applied) {
-  py::dict d;
-  d["op"] = op;
+  py::dict d = named(op);
   d["flip"] = applied;
+  return d;
+}
+
+py::dict color_dict(const ColorJitterParams& color) {
+  py::dict d = named("color_jitter");
+  py::list order;
+  const auto add = [&](const char* name, double factor) {
+    order.append(name);
+    d[name] = factor;
+  };
+  for (const ColorOp op : color.order) {
+    switch (op) {
+      case ColorOp::brightness: add("brightness", color.brightness); break;
+      case ColorOp::contrast: add("contrast", color.contrast); break;
+      case ColorOp::saturation: add("saturation", color.saturation); break;
+      case ColorOp::hue: add("hue", color.hue); break;
+      case ColorOp::none: break;
+    }
+  }
+  d["order"] = order;
+  return d;
+}
+
+py::dict affine_dict(const AffineParams& affine, const InverseAffine& inverse) {
+  py::dict d = named(affine.rotation ? "random_rotation" : "random_affine");
+  d["angle"] = affine.angle;
+  if (!affine.rotation) {
+    d["translate"] = py::make_tuple(affine.translate_x, affine.translate_y);
+    d["scale"] = affine.scale;
+    d["shear"] = py::make_tuple(affine.shear_x, affine.shear_y);
+  }
+  d["inverse"] = py::make_tuple(inverse[0], inverse[1], inverse[2], inverse[3], inverse[4], inverse[5]);
+  return d;
+}
+
+py::dict decision(const OpParams& op) {
+  py::dict d;
+  switch (op.kind) {
+    case OpParams::Kind::resized_crop: return box_dict("random_resized_crop", op.box);
+    case OpParams::Kind::crop: return box_dict("random_crop", op.box);
+    case OpParams::Kind::flip_horizontal: return flip_dict("horizontal_flip", op.applied);
+    case OpParams::Kind::flip_vertical: return flip_dict("vertical_flip", op.applied);
+    case OpParams::Kind::orientation:
+      d = named("exif_transpose");
+      d["orientation"] = op.orientation;
+      break;
+    case OpParams::Kind::color_jitter: return color_dict(op.color);
+    case OpParams::Kind::affine: return affine_dict(op.affine, op.inverse);
+    case OpParams::Kind::grayscale:
+      d = named("random_grayscale");
+      d["applied"] = op.applied;
+      break;
+    case OpParams::Kind::blur:
+      d = named("gaussian_blur");
+      d["sigma"] = op.sigma;
+      break;
+    case OpParams::Kind::erase:
+      d = box_dict("random_erasing", op.box);
+      d["applied"] = op.applied;
+      break;
+  }
   return d;
 }
 
@@ -119,22 +220,7 @@ Pipeline::Pipeline(py::list list) : chain(std::move(list)) {
 
 py::list to_dicts(const SampleParams& params) {
   py::list result;
-  for (const OpParams& op : params.ops) {
-    switch (op.kind) {
-      case OpParams::Kind::resized_crop: result.append(box_dict("random_resized_crop", op.box)); break;
-      case OpParams::Kind::crop: result.append(box_dict("random_crop", op.box)); break;
-      case OpParams::Kind::flip_horizontal: result.append(flip_dict("horizontal_flip", op.applied)); break;
-      case OpParams::Kind::flip_vertical: result.append(flip_dict("vertical_flip", op.applied)); break;
-      case OpParams::Kind::orientation: {
-        py::dict d;
-        d["op"] = "exif_transpose";
-        d["orientation"] = op.orientation;
-        result.append(d);
-        break;
-      }
-      default: break;  // no transform of a chain draws it yet
-    }
-  }
+  for (const OpParams& op : params.ops) result.append(decision(op));
   return result;
 }
 

@@ -7,8 +7,9 @@
 // Threads: all members may be called from any thread; a Lease may be dropped on any thread, also after the ring is gone (the
 // slots live until the last lease ends). In a forked child a lease can be read (it sees the memory as it was at the fork) and
 // dropping it does nothing: the parent owns the memory. A ring belongs to the process that made it.
-// With a source of blocks, each lease takes one from it and lets go of it: what comes back may still be read, by a copy to a device
-// that its user queued, and only the source knows. Else blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next epoch's ring starts warm.
+// Blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next epoch's ring starts warm.
+// With a source of blocks, each lease takes one from it and lets go of it: what comes back may still be read by a copy to a device
+// that its user queued, and only the source knows.
 #pragma once
 
 #include <cstddef>

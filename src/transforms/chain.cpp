@@ -1,6 +1,7 @@
 #include "transforms/chain.h"
 
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <type_traits>
 
@@ -21,8 +22,14 @@ const char* name_of(const TransformSpec& spec) {
     const char* operator()(const HorizontalFlip&) const { return "RandomHorizontalFlip"; }
     const char* operator()(const VerticalFlip&) const { return "RandomVerticalFlip"; }
     const char* operator()(const ExifTranspose&) const { return "ExifTranspose"; }
+    const char* operator()(const ColorJitter&) const { return "ColorJitter"; }
+    const char* operator()(const RandomGrayscale&) const { return "RandomGrayscale"; }
+    const char* operator()(const RandomRotation&) const { return "RandomRotation"; }
+    const char* operator()(const RandomAffine&) const { return "RandomAffine"; }
+    const char* operator()(const GaussianBlur&) const { return "GaussianBlur"; }
     const char* operator()(const ToTensor&) const { return "ToTensor"; }
     const char* operator()(const Normalize&) const { return "Normalize"; }
+    const char* operator()(const RandomErasing&) const { return "RandomErasing"; }
   };
   return std::visit(Names{}, spec);
 }
@@ -45,8 +52,24 @@ class Check {
   void probability(double p) const {
     require(p >= 0 && p <= 1, "p must lie between 0 and 1, got " + std::to_string(p));
   }
+  void range(const char* argument, const Range& r, double least, double most) const {
+    require(r.min >= least && r.min <= r.max && r.max <= most,
+            std::string(argument) + " must be (min, max) with " + text(least) + " <= min <= max" +
+                (most < kAny ? " <= " + text(most) : " and finite") + ", got (" + text(r.min) + ", " + text(r.max) + ")");
+  }
+  void center(const std::optional<std::array<double, 2>>& at) const {
+    require(!at || (std::abs((*at)[0]) <= kAny && std::abs((*at)[1]) <= kAny), "center must be (x, y), in pixels and finite");
+  }
+
+  static constexpr double kAny = 1e9;  // "finite", and no sum of a few such numbers loses its fractions
 
  private:
+  static std::string text(double v) {
+    std::ostringstream stream;
+    stream << v;
+    return stream.str();
+  }
+
   const char* name_;
   size_t position_;
 };
@@ -74,10 +97,48 @@ void check_arguments(const RandomCrop& t, const Check& check) {
 void check_arguments(const HorizontalFlip& t, const Check& check) { check.probability(t.p); }
 void check_arguments(const VerticalFlip& t, const Check& check) { check.probability(t.p); }
 void check_arguments(const ExifTranspose&, const Check&) {}
+void check_arguments(const ColorJitter& t, const Check& check) {
+  if (t.brightness) check.range("brightness", *t.brightness, 0, Check::kAny);
+  if (t.contrast) check.range("contrast", *t.contrast, 0, Check::kAny);
+  if (t.saturation) check.range("saturation", *t.saturation, 0, Check::kAny);
+  if (t.hue) check.range("hue", *t.hue, -0.5, 0.5);
+}
+void check_arguments(const RandomGrayscale& t, const Check& check) { check.probability(t.p); }
+void check_arguments(const RandomRotation& t, const Check& check) {
+  check.range("degrees", t.degrees, -Check::kAny, Check::kAny);
+  check.center(t.center);
+}
+void check_arguments(const RandomAffine& t, const Check& check) {
+  check.range("degrees", t.degrees, -Check::kAny, Check::kAny);
+  if (t.translate)
+    for (const double share : *t.translate)
+      check.require(share >= 0 && share <= 1, "translation values should be between 0 and 1");
+  if (t.scale) {
+    check.range("scale", *t.scale, 0, Check::kAny);
+    check.require(t.scale->min > 0, "scale values should be positive");
+  }
+  check.range("shear along x", t.shear_x, -Check::kAny, Check::kAny);
+  check.range("shear along y", t.shear_y, -Check::kAny, Check::kAny);
+  check.center(t.center);
+}
+void check_arguments(const GaussianBlur& t, const Check& check) {
+  const auto odd = [](int32_t size) { return size > 0 && size % 2 == 1 && size <= 9999; };
+  check.require(odd(t.kernel_width) && odd(t.kernel_height), "Kernel size value should be an odd and positive number below 10000");
+  check.range("sigma", t.sigma, 0, Check::kAny);
+  check.require(t.sigma.min > 0, "sigma values should be positive and of the form (min, max)");
+}
+void check_arguments(const RandomErasing& t, const Check& check) {
+  check.probability(t.p);
+  check.range("scale", t.scale, 0, 1);
+  check.range("ratio", t.ratio, 0, Check::kAny);
+  check.require(t.ratio.min > 0, "ratio values should be positive, as height / width");
+  check.require(t.value.empty() || t.value.size() == 1 || t.value.size() == 3,
+                "If value is a sequence, it should have either a single value or 3 (number of input channels)");
+}
 
 // Moving whole pixels is the same before and after ToTensor and Normalize; computing or inventing pixels is not. A padding of
 // zeros is a black byte before Normalize, and no byte at all behind it.
-bool commutes_with_tensor(const GeometrySpec& spec, bool normalized) {
+bool commutes_with_tensor(const PictureSpec& spec, bool normalized) {
   return std::visit(Overloaded{[](const HorizontalFlip&) { return true; }, [](const VerticalFlip&) { return true; },
                                [&](const CenterCrop&) { return !normalized; },
                                [&](const RandomCrop& t) {
@@ -110,7 +171,7 @@ Normalize spread_over_channels(Normalize t) {
 }  // namespace
 
 bool Chain::needs_orientation() const {
-  return !geometry.empty() && std::holds_alternative<ExifTranspose>(geometry.front().spec);
+  return !steps.empty() && std::holds_alternative<ExifTranspose>(steps.front().spec);
 }
 
 Chain check_chain(const std::vector<TransformSpec>& specs) {
@@ -118,11 +179,20 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
   bool tensor = false;
   for (size_t i = 0; i < specs.size(); ++i) {
     const Check check(specs[i], i);
+    check.require(chain.erasing.empty() || std::holds_alternative<RandomErasing>(specs[i]),
+                  "stands behind RandomErasing, which must come last; put it before RandomErasing");
     std::visit(
         Overloaded{[&](const ToTensor& t) {
                      check.require(!tensor, "the picture is a tensor already; keep one ToTensor");
                      tensor = true;
                      chain.to_tensor = t;
+                   },
+                   [&](const RandomErasing& t) {
+                     check_arguments(t, check);
+                     check.require(tensor && chain.to_tensor.type != OutputType::u8,
+                                   "erases floats, but no float tensor stands before it; put ToTensor() or "
+                                   "ToDtype(scale=True) in front of it");
+                     chain.erasing.push_back({t, static_cast<uint32_t>(i)});
                    },
                    [&](const Normalize& t) {
                      check.require(tensor, "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
@@ -141,7 +211,7 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
                      check.require(!tensor || commutes_with_tensor(t, chain.normalize.has_value()),
                                    "stands behind ToTensor, where its result would differ from the one on pixels; "
                                    "put it before ToTensor");
-                     chain.geometry.push_back({t, static_cast<uint32_t>(i)});
+                     chain.steps.push_back({t, static_cast<uint32_t>(i)});
                    }},
         specs[i]);
   }

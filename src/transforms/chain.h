@@ -1,4 +1,4 @@
-// Chain: a list of transforms, checked and sorted into what moves pixels and what turns bytes into numbers.
+// Chain: a list of transforms, checked and sorted into what changes pictures, what turns bytes into numbers, and what erases them.
 //
 // check_chain() is where every rule about order and arguments lives; everything behind it may rely on them. Pure, any thread.
 #pragma once
@@ -11,17 +11,23 @@
 
 namespace millrace {
 
-using GeometrySpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose>;
+using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose,
+                                 ColorJitter, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur>;
 
-struct GeometryStep {
-  GeometrySpec spec;
+struct PictureStep {
+  PictureSpec spec;
   uint32_t op = 0;  // position in the user's chain: names the step in random draws and in messages
+};
+struct EraseStep {
+  RandomErasing spec;
+  uint32_t op = 0;
 };
 
 struct Chain {
-  std::vector<GeometryStep> geometry;  // in order; those that stood behind ToTensor commute with it
+  std::vector<PictureStep> steps;  // in order; those that stood behind ToTensor commute with it
   ToTensor to_tensor;
   std::optional<Normalize> normalize;  // mean and std have three values each
+  std::vector<EraseStep> erasing;      // in order, behind everything else
 
   bool needs_orientation() const;
 };

@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "transforms/chain.h"
+#include "transforms/draws.h"
 #include "transforms/kernels.h"
 #include "transforms/sample_plan.h"
 #include "transforms/stage_runner.h"
@@ -29,7 +30,7 @@ void check_picture(int32_t width, int32_t height) {
 // The size behind the chain when no picture's own size comes through.
 std::optional<PictureSize> size_for_every_picture(const Chain& chain) {
   std::optional<PictureSize> size;
-  for (const GeometryStep& step : chain.geometry) {
+  for (const PictureStep& step : chain.steps) {
     const auto* resize = std::get_if<Resize>(&step.spec);
     if (resize && resize->width == 0) {
       if (size) size = resized_size(*resize, *size);

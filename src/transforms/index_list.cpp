@@ -29,21 +29,24 @@ void pull_back_crop(IndexList& list, int32_t offset, int32_t size, PaddingMode m
   }
 }
 
-void pull_back_nearest(IndexList& list, int32_t in_size, int32_t out_size, int32_t fill) {
+void pull_back_scale(IndexList& list, double first, double step, int32_t in_size, int32_t fill) {
   const int32_t last = list.empty() ? -1 : *std::max_element(list.begin(), list.end());
   if (last < 0) return;
   // Pillow steps along in f64 and rounds each position down; the sum's rounding errors are part of the result. A position that
-  // they push over the edge stays black.
-  const double step = static_cast<double>(in_size) / out_size;
+  // they push over the edge stays unfilled.
   IndexList table(last + 1);
-  double position = step * 0.5;
+  double position = first;
   for (int32_t& entry : table) {
-    const auto index = static_cast<int32_t>(position);
-    entry = index < in_size ? index : fill;
+    entry = position >= 0 && position < in_size ? static_cast<int32_t>(position) : fill;
     position += step;
   }
   for (int32_t& i : list)
     if (i >= 0) i = table[i];
+}
+
+void pull_back_nearest(IndexList& list, int32_t in_size, int32_t out_size, int32_t fill) {
+  const double step = static_cast<double>(in_size) / out_size;
+  pull_back_scale(list, step * 0.5, step, in_size, fill);
 }
 
 }  // namespace millrace

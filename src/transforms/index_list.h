@@ -23,4 +23,7 @@ void pull_back_crop(IndexList& list, int32_t offset, int32_t size, PaddingMode m
 // Pillow's nearest-neighbour resize.
 void pull_back_nearest(IndexList& list, int32_t in_size, int32_t out_size, int32_t fill);
 
+// Pillow's nearest-neighbour lookup along one axis: output i shows the input at `first` + i * `step`, or `fill` outside of it.
+void pull_back_scale(IndexList& list, double first, double step, int32_t in_size, int32_t fill);
+
 }  // namespace millrace

@@ -21,12 +21,20 @@ struct ColorJitterParams {
 // x and y are pixel centres, 0.5 to width - 0.5.
 using InverseAffine = std::array<double, 6>;
 
+// What an InverseAffine was made from, in torchvision's terms.
+struct AffineParams {
+  bool rotation = false;        // by RandomRotation, whose angle is counter-clockwise; else by RandomAffine, clockwise
+  double angle = 0, scale = 1;  // degrees
+  int32_t translate_x = 0, translate_y = 0;
+  double shear_x = 0, shear_y = 0;  // degrees
+};
+
 // One entry per transform of the chain that decided something, in chain order.
 struct OpParams {
   enum class Kind : uint8_t {
     resized_crop, crop, flip_horizontal, flip_vertical, orientation, color_jitter, affine, grayscale, blur, erase
   };
-  Kind kind;
+  Kind kind{};
   uint32_t op = 0;       // position in the chain
   Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
                          // erase: in the output
@@ -34,7 +42,9 @@ struct OpParams {
   int orientation = 1;   // orientation
   ColorJitterParams color{};
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)
+  AffineParams affine{};
   double sigma = 0;                         // blur, in pixels
+  uint64_t noise = 0;                       // erase with noise: the key of its numbers (erase.h)
 };
 
 struct SampleParams {

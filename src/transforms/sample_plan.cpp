@@ -1,69 +1,16 @@
 #include "transforms/sample_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <optional>
 #include <string>
 
 #include "millrace/error.h"
+#include "transforms/placed_steps.h"
 
 namespace millrace {
 namespace {
-
-// A step of the chain together with what this sample does there.
-struct Placed {
-  const GeometryStep* step;
-  const OpParams* decided;  // null: nothing was drawn
-  PictureSize in, out;
-};
-
-[[noreturn]] void foreign_params(uint32_t op, PictureSize in) {
-  throw Error(ErrorKind::invalid_argument, "the parameters of transform " + std::to_string(op) + " do not fit a picture of " +
-                                               std::to_string(in.height) + " x " + std::to_string(in.width) +
-                                               " pixels (height x width); draw them for this chain and this picture");
-}
-
-bool inside(const Rect& box, PictureSize size) {
-  return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 && box.width <= size.width - box.left &&
-         box.height <= size.height - box.top;
-}
-
-// Which kind of entry in SampleParams a step must have.
-struct ExpectedKind {
-  using Kind = OpParams::Kind;
-  const Kind* operator()(const RandomResizedCrop&) const { static constexpr Kind k = Kind::resized_crop; return &k; }
-  const Kind* operator()(const RandomCrop&) const { static constexpr Kind k = Kind::crop; return &k; }
-  const Kind* operator()(const HorizontalFlip&) const { static constexpr Kind k = Kind::flip_horizontal; return &k; }
-  const Kind* operator()(const VerticalFlip&) const { static constexpr Kind k = Kind::flip_vertical; return &k; }
-  const Kind* operator()(const ExifTranspose&) const { static constexpr Kind k = Kind::orientation; return &k; }
-  const Kind* operator()(const Resize&) const { return nullptr; }
-  const Kind* operator()(const CenterCrop&) const { return nullptr; }
-};
-
-std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const SampleParams& params) {
-  std::vector<Placed> placed;
-  placed.reserve(chain.geometry.size());
-  PictureSize size = stored;
-  size_t next = 0;
-  for (const GeometryStep& step : chain.geometry) {
-    const OpParams* decided = nullptr;
-    if (const auto* kind = std::visit(ExpectedKind{}, step.spec)) {
-      if (next == params.ops.size() || params.ops[next].kind != *kind || params.ops[next].op != step.op)
-        foreign_params(step.op, size);
-      decided = &params.ops[next++];
-      if (const auto* crop = std::get_if<RandomCrop>(&step.spec)) {
-        if (!inside(decided->box, padded(size, padding_of(*crop, size))) || decided->box.width != crop->width ||
-            decided->box.height != crop->height)
-          foreign_params(step.op, size);
-      } else if (std::holds_alternative<RandomResizedCrop>(step.spec) && !inside(decided->box, size)) {
-        foreign_params(step.op, size);
-      }
-    }
-    const PictureSize out = size_after(step, size, decided);
-    placed.push_back({&step, decided, size, out});
-    size = out;
-  }
-  return placed;
-}
 
 struct Window { int32_t begin, size; };
 
@@ -105,11 +52,10 @@ struct PendingResize {
 
 class Builder {
  public:
-  Builder(PictureSize out, SamplePlan& plan) : plan_(plan) {
+  explicit Builder(SamplePlan& plan) : plan_(plan) {
     plan_.stage_count = 0;
-    plan_.out = out;
-    iota(columns_, out.width);
-    iota(rows_, out.height);
+    count_up(columns_, {0, plan.out.width});
+    count_up(rows_, {0, plan.out.height});
   }
 
   void step_back(const Placed& at) {
@@ -120,7 +66,6 @@ class Builder {
   // Reached the stored picture: `columns_` and `rows_` are positions in it (turned upright if `transposed_`).
   void finish() {
     if (pending_ && (transposed_ || !fits_taps(pending_->x, columns_) || !fits_taps(pending_->y, rows_))) complete_resize(1, 1);
-    if (!pending_) open_copy();
     const Window x = window_of(columns_), y = window_of(rows_);
     plan_.region = transposed_ ? Rect{y.begin, x.begin, y.size, x.size} : Rect{x.begin, y.begin, x.size, y.size};
     if (pending_) {
@@ -128,15 +73,8 @@ class Builder {
       adopt_axis(stage.x, pending_->x, columns_, x);
       adopt_axis(stage.y, pending_->y, rows_, y);
       complete_resize(direction_of(columns_) < 0 ? -1 : 1, direction_of(rows_) < 0 ? -1 : 1);
-    } else {
-      Stage& stage = current();
-      shift(columns_, x.begin);
-      shift(rows_, y.begin);
-      stage.x.from.swap(columns_);
-      stage.y.from.swap(rows_);
-      stage.transposed = transposed_;
-      close(stage, x.size, y.size);
-      if (transposed_) std::swap(stage.in_width, stage.in_height);
+    } else if (plan_.stage_count == 0 || transposed_ || !colors_.empty() || direction_of(columns_) != 1 || direction_of(rows_) != 1) {
+      copy(x, y);
     }
   }
 
@@ -164,11 +102,33 @@ class Builder {
     if (o == 3 || o == 4 || o == 7 || o == 8) pull_back_flip(rows_, at_->out.height);
     transposed_ = swaps_axes(o);
   }
+  void operator()(const ColorJitter&) {
+    const ColorJitterParams& color = at_->decided->color;
+    for (auto op = color.order.rbegin(); op != color.order.rend(); ++op) {
+      switch (*op) {
+        case ColorOp::brightness: change_colors({*op, color.brightness}); break;
+        case ColorOp::contrast: change_colors({*op, color.contrast}); break;
+        case ColorOp::saturation: change_colors({*op, color.saturation}); break;
+        case ColorOp::hue: change_colors({*op, color.hue}); break;
+        case ColorOp::none: break;
+      }
+    }
+  }
+  void operator()(const RandomGrayscale&) { if (at_->decided->applied) change_colors({ColorOp::saturation, 0}); }
+  void operator()(const RandomRotation& t) { map(t.interpolation, t.fill); }
+  void operator()(const RandomAffine& t) { map(t.interpolation, t.fill); }
+  void operator()(const GaussianBlur& t) {
+    begin_stage(Stage::Kind::blur);
+    Stage& stage = current();
+    blur_axis(stage.x, columns_, at_->in.width, t.kernel_width, stage.blur.x);
+    blur_axis(stage.y, rows_, at_->in.height, t.kernel_height, stage.blur.y);
+    close(stage, static_cast<int32_t>(columns_.size()), static_cast<int32_t>(rows_.size()));
+  }
 
  private:
-  static void iota(IndexList& list, int32_t size) {
-    list.resize(size);
-    for (int32_t i = 0; i < size; ++i) list[i] = i;
+  static void count_up(IndexList& list, Window window) {
+    list.resize(window.size);
+    std::iota(list.begin(), list.end(), window.begin);
   }
 
   Stage& current() { return plan_.stages[plan_.stage_count - 1]; }
@@ -194,8 +154,7 @@ class Builder {
       return;
     }
     if (in == out) return;
-    if (pending_) complete_resize(1, 1);  // the new stage makes exactly the window that the pending one reads
-    open_stage();
+    begin_stage(Stage::Kind::resample);
     Stage& stage = current();
     pending_ = PendingResize{interpolation, begin_axis(interpolation, stage.x, columns_, in.width, out.width),
                              begin_axis(interpolation, stage.y, rows_, in.height, out.height)};
@@ -203,10 +162,90 @@ class Builder {
     stage.vertical_first = out.height < in.height && int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
   }
 
-  void open_stage() {
+  // A new stage in front of what there is. It makes exactly the window that a pending resize reads.
+  void begin_stage(Stage::Kind kind) {
+    if (pending_) complete_resize(1, 1);
     if (plan_.stages.size() <= plan_.stage_count) plan_.stages.emplace_back();
     Stage& stage = plan_.stages[plan_.stage_count++];
-    stage.transposed = stage.vertical_first = stage.has_fill = false;
+    stage.kind = kind;
+    stage.x.resized = stage.y.resized = stage.transposed = stage.vertical_first = false;
+    stage.colors.assign(colors_.rbegin(), colors_.rend());
+    colors_.clear();
+  }
+
+  // A stage that only moves pixels, out of the window (x, y).
+  void copy(Window x, Window y) {
+    begin_stage(Stage::Kind::resample);
+    Stage& stage = current();
+    take_list(stage.x, columns_, x);
+    take_list(stage.y, rows_, y);
+    stage.transposed = transposed_;
+    close(stage, x.size, y.size);
+    if (transposed_) std::swap(stage.in_width, stage.in_height);
+  }
+
+  // The axis reads the window by the list so far; from here on, the list is that window.
+  static void take_list(AxisPlan& axis, IndexList& list, Window window) {
+    axis.from.swap(list);
+    shift(axis.from, window.begin);
+    count_up(list, window);
+  }
+
+  void change_colors(ColorStep step) {
+    if (pending_) complete_resize(1, 1);
+    const auto [width, height] = at_->in;
+    const auto whole = [](const IndexList& list, int32_t size) { return std::ssize(list) == size && direction_of(list) != 0; };
+    if (step.op == ColorOp::contrast && !(whole(columns_, width) && whole(rows_, height))) copy({0, width}, {0, height});
+    else if (has_fill(columns_) || has_fill(rows_)) copy(window_of(columns_), window_of(rows_));
+    colors_.push_back(step);
+  }
+
+  void map(Interpolation interpolation, const std::array<uint8_t, 3>& colour) {
+    const InverseAffine& m = at_->decided->inverse;
+    if (m == InverseAffine{1, 0, 0, 0, 1, 0}) return;
+    if (interpolation == Interpolation::nearest && m[1] == 0 && m[3] == 0) {
+      const int32_t entry = fill(colour);
+      pull_back_scale(columns_, m[2] + m[0] * 0.5, m[0], at_->in.width, entry);
+      pull_back_scale(rows_, m[5] + m[4] * 0.5, m[4], at_->in.height, entry);
+      return;
+    }
+    const Window out_x = window_of(columns_), out_y = window_of(rows_);
+    const Window x = mapped_window(m[0], m[1], m[2], out_x, out_y, at_->in.width);
+    const Window y = mapped_window(m[3], m[4], m[5], out_x, out_y, at_->in.height);
+    begin_stage(Stage::Kind::affine);
+    Stage& stage = current();
+    stage.affine = {m, interpolation, at_->in, x.begin, y.begin, colour};
+    stage.x.from.swap(columns_);
+    stage.y.from.swap(rows_);
+    count_up(columns_, x);
+    count_up(rows_, y);
+    close(stage, x.size, y.size);
+  }
+
+  // The inputs along one axis that any output in the rectangle may look at, two more each side for cubic filters and one for the
+  // rounding of fixed point numbers.
+  static Window mapped_window(double a, double b, double c, Window x, Window y, int32_t size) {
+    const double first = a * (x.begin + 0.5) + b * (y.begin + 0.5) + c;
+    const double along_x = a * (x.size - 1), along_y = b * (y.size - 1);
+    const double low = first + std::min(0.0, along_x) + std::min(0.0, along_y);
+    const double high = first + std::max(0.0, along_x) + std::max(0.0, along_y);
+    const double margin = 3 + (x.begin + x.size + y.begin + y.size) * 0x1p-17;
+    const auto begin = static_cast<int32_t>(std::clamp(std::floor(low - margin), 0.0, double(size)));
+    const auto end = static_cast<int32_t>(std::clamp(std::floor(high + margin) + 1, 0.0, double(size)));
+    return begin < end ? Window{begin, end - begin} : Window{0, 1};
+  }
+
+  // The border that torch's reflection puts around a picture is part of the list, so a blur's input carries it.
+  void blur_axis(AxisPlan& axis, IndexList& list, int32_t size, int32_t taps, std::vector<float>& weights) {
+    const Window out = window_of(list);
+    take_list(axis, list, out);
+    count_up(list, {0, out.size + taps - 1});
+    pull_back_crop(list, out.begin - taps / 2, size, PaddingMode::reflect, 0);
+    weights.resize(taps);
+    double sum = 0;
+    const auto density = [&](int32_t i) { return std::exp(-0.5 * std::pow((i - taps / 2) / at_->decided->sigma, 2)); };
+    for (int32_t i = 0; i < taps; ++i) sum += density(i);
+    for (int32_t i = 0; i < taps; ++i) weights[i] = static_cast<float>(density(i) / sum);
   }
 
   // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the pass along an axis
@@ -214,15 +253,13 @@ class Builder {
   PendingAxis begin_axis(Interpolation interpolation, AxisPlan& axis, IndexList& list, int32_t in_size, int32_t out_size) {
     axis.from.swap(list);
     axis.resized = in_size != out_size;
-    axis.straight = false;
     PendingAxis pending{axis.resized, in_size, out_size, window_of(axis.from)};
     if (axis.resized) {
       const int32_t last = pending.window.begin + pending.window.size - 1;
       const int32_t begin = support_of(interpolation, in_size, out_size, pending.window.begin).start;
       pending.window = {begin, support_of(interpolation, in_size, out_size, last).end() - begin};
     }
-    list.resize(pending.window.size);
-    for (int32_t i = 0; i < pending.window.size; ++i) list[i] = pending.window.begin + i;
+    count_up(list, pending.window);
     return pending;
   }
 
@@ -252,11 +289,6 @@ class Builder {
               axis.taps);
   }
 
-  void open_copy() {
-    open_stage();
-    current().x.resized = current().y.resized = false;
-  }
-
   void close(Stage& stage, int32_t in_width, int32_t in_height) {
     stage.in_width = in_width;
     stage.in_height = in_height;
@@ -273,18 +305,20 @@ class Builder {
   IndexList columns_, rows_;
   bool transposed_ = false;
   std::optional<PendingResize> pending_;
+  std::vector<ColorStep> colors_;  // between the lists and the stage that is opened next; the last one comes first in time
 };
 
 }  // namespace
 
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan) {
   const std::vector<Placed> steps = place_steps(chain, stored, params);
-  const PictureSize out = steps.empty() ? stored : steps.back().out;
+  const PictureSize out = plan.out = steps.empty() ? stored : steps.back().out;
+  plan.erasures = place_erasures(chain, out, params);
   if (int64_t{out.width} * out.height > kMaxOutputPixels)
     throw Error(ErrorKind::invalid_argument, "the transforms make a picture of " + std::to_string(out.height) + " x " +
                                                  std::to_string(out.width) + " pixels, more than the limit of " +
                                                  std::to_string(kMaxOutputPixels) + "; use a smaller size or max_size");
-  Builder builder(out, plan);
+  Builder builder(plan);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) builder.step_back(*step);
   builder.finish();
 }

@@ -14,6 +14,8 @@
 
 #include "transforms/chain.h"
 #include "transforms/index_list.h"
+#include "transforms/params.h"
+#include "transforms/placed_steps.h"
 #include "transforms/resample_taps.h"
 #include "transforms/step_geometry.h"
 
@@ -27,12 +29,37 @@ struct AxisPlan {
   bool straight = false;  // not resized, and output i is input i
 };
 
+// Contrast and the operations on each pixel alone; grey is saturation 0.
+struct ColorStep {
+  ColorOp op;
+  double factor;
+};
+
+// Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of size `picture`.
+struct AffineMap {
+  InverseAffine inverse;
+  Interpolation interpolation;
+  PictureSize picture;
+  int32_t left, top;  // of the window
+  std::array<uint8_t, 3> fill;
+};
+
+// A weighted mean of the input's pixels to the right of and below each place: the input carries the border. First down, then along.
+struct BlurKernels {
+  std::vector<float> x, y;
+};
+
 struct Stage {
-  AxisPlan x, y;
+  enum class Kind : uint8_t { resample, affine, blur };
+  Kind kind;
+  AxisPlan x, y;  // affine: `from` are positions in the mapped picture; blur: in the blurred window
   int32_t in_width = 0, in_height = 0;  // of the stage's input; `transposed`: before the turn
   bool transposed = false;              // a copy whose x runs along the input's rows
   bool vertical_first = false;          // both axes resized: which pass makes the 8-bit rows in between
   bool has_fill = false;
+  AffineMap affine;               // kind affine only
+  BlurKernels blur;               // kind blur only
+  std::vector<ColorStep> colors;  // done to the finished pixels, in this order
 };
 
 struct SamplePlan {
@@ -41,6 +68,7 @@ struct SamplePlan {
   std::vector<Stage> stages;  // the first `stage_count` are this sample's, the last one comes first in the list
   size_t stage_count = 0;
   std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step of the chain
+  std::vector<Erasure> erasures;
 
   const Stage& stage(size_t i) const { return stages[stage_count - 1 - i]; }  // in the order of running
 };

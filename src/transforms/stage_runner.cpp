@@ -2,7 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
+
+#include "transforms/affine_rows.h"
+#include "transforms/blur_kernels.h"
+#include "transforms/color_kernels.h"
+#include "transforms/color_rows.h"
+#include "transforms/erase.h"
 
 namespace millrace {
 namespace {
@@ -36,56 +43,6 @@ Order order_of(const Taps& taps) {
 
 }  // namespace
 
-// Where finished rows go. A row is written between begin() and end(); up to kRowGroup rows may be open.
-class StageRunner::Sink {
- public:
-  virtual ~Sink() = default;
-  virtual uint8_t* begin(int32_t y) = 0;
-  virtual void end(int32_t y, const uint8_t* row) = 0;  // `row`: what begin() gave, or pixels that lie elsewhere ready-made
-  // The whole of a row, when it is nothing but a blend of others.
-  virtual void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) {
-    uint8_t* out = begin(y);
-    blend_rows(rows, weights.data(), static_cast<int>(weights.size()), width, out);
-    end(y, out);
-  }
-};
-
-class StageRunner::ImageSink : public Sink {
- public:
-  explicit ImageSink(ImageView image) : image_(image) {}
-  uint8_t* begin(int32_t y) override { return image_.row(y); }
-  void end(int32_t y, const uint8_t* row) override {
-    if (row != image_.row(y)) std::memcpy(image_.row(y), row, size_t(image_.width) * kPixelBytes);
-  }
-
- private:
-  ImageView image_;
-};
-
-class StageRunner::PlaneSink : public Sink {
- public:
-  PlaneSink(ImageView rows, PictureSize size, const ValueTable& table, void* out)
-      : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)) {}
-  uint8_t* begin(int32_t y) override { return rows_.row(y % kRowGroup); }
-  void end(int32_t y, const uint8_t* row) override { store_row(row, size_.width, table_, planes_at(y).data()); }
-  void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) override {
-    if (!table_.math_is_exact) return Sink::blend(y, rows, weights, width);
-    blend_to_planes(rows, weights.data(), static_cast<int>(weights.size()), width, table_, planes_at(y).data());
-  }
-
- private:
-  std::array<void*, 3> planes_at(int32_t y) const {
-    const size_t element = dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
-    std::byte* first = out_ + size_t(y) * size_.width * element;
-    return {first, first + plane, first + 2 * plane};
-  }
-
-  ImageView rows_;
-  PictureSize size_;
-  const ValueTable& table_;
-  std::byte* out_;
-};
-
 void StageRunner::run(const SamplePlan& plan, ImageView region, const ValueTable& table, void* out) {
   ImageView in = region;
   for (size_t i = 0; i + 1 < plan.stage_count; ++i) {
@@ -93,15 +50,49 @@ void StageRunner::run(const SamplePlan& plan, ImageView region, const ValueTable
     const ImageView image =
         between_[i % 2].resize(static_cast<int32_t>(stage.x.from.size()), static_cast<int32_t>(stage.y.from.size()));
     ImageSink sink(image);
-    run_stage(stage, plan, in, sink);
+    run_colored(stage, plan, in, sink);
     in = image;
   }
   PlaneSink sink(results_.resize(plan.out.width, kRowGroup), plan.out, table, out);
-  run_stage(plan.stage(plan.stage_count - 1), plan, in, sink);
+  run_colored(plan.stage(plan.stage_count - 1), plan, in, sink);
+  erase(plan.erasures, plan.out, table.type, out);
 }
 
-void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
-  if (stage.x.resized && stage.y.resized && !stage.vertical_first) run_horizontal_first(stage, plan, in, sink);
+// The mean that contrast needs is known when the last row is done, so the rows wait for it in a picture.
+void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+  std::span<const ColorStep> steps = stage.colors;
+  const auto width = static_cast<int32_t>(stage.x.from.size()), height = static_cast<int32_t>(stage.y.from.size());
+  const auto before_contrast = [&] {
+    const auto contrast = std::find_if(steps.begin(), steps.end(), [](const ColorStep& s) { return s.op == ColorOp::contrast; });
+    return steps.first(static_cast<size_t>(contrast - steps.begin()));
+  };
+  std::span<const ColorStep> ready = before_contrast();
+  if (ready.size() == steps.size()) {
+    ColorSink colors(steps, width, sink);
+    return run_stage(stage, plan, in, colors);
+  }
+  const ImageView picture = waiting_.resize(width, height);
+  ImageSink image(picture);
+  ColorSink colors(ready, width, image);
+  run_stage(stage, plan, in, colors);
+  while (ready.size() < steps.size()) {
+    const auto factor = static_cast<float>(steps[ready.size()].factor);
+    const uint8_t level = mean_grey(picture);
+    steps = steps.subspan(ready.size() + 1);
+    ready = before_contrast();
+    ColorSink into_sink(ready, width, sink), into_image(ready, width, image);
+    ColorSink& next = ready.size() == steps.size() ? into_sink : into_image;
+    for (int32_t y = 0; y < height; ++y) {
+      blend_with_level(picture.row(y), width, level, factor, picture.row(y));
+      next.end(y, picture.row(y));
+    }
+  }
+}
+
+void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+  if (stage.kind == Stage::Kind::affine) run_affine(stage, plan, in, sink);
+  else if (stage.kind == Stage::Kind::blur) run_blur(stage, plan, in, sink);
+  else if (stage.x.resized && stage.y.resized && !stage.vertical_first) run_horizontal_first(stage, plan, in, sink);
   else run_by_rows(stage, plan, in, sink);
 }
 
@@ -124,7 +115,7 @@ const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t o
 }
 
 // Output by output: the vertical pass (or the row itself), then the horizontal pass (or the row's pixels one by one).
-void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
+void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
   const auto height = static_cast<int32_t>(stage.y.from.size());
   const ImageView passes = passes_.resize(in.width, kRowGroup);
   if (stage.y.resized) list_rows(in, in.height, stage.y.taps);
@@ -156,7 +147,7 @@ void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageV
 }
 
 // Horizontally resampled rows live in a ring just large enough for the vertical taps; inputs are taken kRowGroup rows at a time.
-void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink) {
+void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
   const Taps& taps = stage.y.taps;
   const auto height = static_cast<int32_t>(stage.y.from.size());
   const Order order = order_of(taps);
@@ -190,6 +181,31 @@ void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& pla
     uint8_t* out = sink.begin(y);
     blend_rows(under, taps.of(y).data(), taps.pairs, ring.width, out);
     paint_padding(stage, plan, y, out);
+    sink.end(y, out);
+  }
+}
+
+void StageRunner::run_affine(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+  for (int32_t y = 0; y < std::ssize(stage.y.from); ++y) {
+    uint8_t* out = sink.begin(y);
+    map_row(stage.affine, in, stage.x.from, stage.y.from[y], out);
+    if (stage.has_fill) paint_padding(stage, plan, y, out);
+    sink.end(y, out);
+  }
+}
+
+void StageRunner::run_blur(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+  const bool as_it_is = stage.x.straight && !stage.has_fill;
+  const auto& [along, down] = stage.blur;
+  const size_t in_bytes = size_t(in.width) * kPixelBytes, out_bytes = in_bytes - (along.size() - 1) * kPixelBytes;
+  uint8_t* const blurred = passes_.resize(in.width, 1).data;
+  sums_.resize(in_bytes);
+  for (int32_t y = 0; y < std::ssize(stage.y.from); ++y) {
+    uint8_t* out = sink.begin(y);
+    weigh_down(in.row(std::max(0, stage.y.from[y])), in.stride_bytes, down, 0, in_bytes, sums_.data());
+    weigh_along(sums_.data(), kPixelBytes, along, 0, out_bytes, as_it_is ? out : blurred);
+    if (!as_it_is) gather_row(blurred, stage.x.from, kPixelBytes, out);
+    if (stage.has_fill) paint_padding(stage, plan, y, out);
     sink.end(y, out);
   }
 }

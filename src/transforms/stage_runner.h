@@ -1,4 +1,4 @@
-// StageRunner: runs the stages of a SamplePlan over pixels, the last one straight into the tensor row.
+// StageRunner: runs the stages of a SamplePlan over pixels, the last one straight into the tensor row, and erases there.
 //
 // Only a few rows are alive between the passes of a resize, so they stay in the first cache. Buffers are reused from sample to
 // sample; one owner, one thread.
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/geometry.h"
-#include "transforms/kernels.h"
 #include "transforms/pixel_buffer.h"
+#include "transforms/row_sinks.h"
 #include "transforms/sample_plan.h"
 #include "transforms/value_table.h"
 
@@ -21,18 +21,19 @@ class StageRunner {
   void run(const SamplePlan& plan, ImageView region, const ValueTable& table, void* out);
 
  private:
-  class Sink;
-  class PlaneSink;
-  class ImageSink;
-
-  void run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
-  void run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
-  void run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, Sink& sink);
+  void run_colored(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
+  void run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
+  void run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
+  void run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
+  void run_affine(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
+  void run_blur(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
   void list_rows(ImageView source, int32_t height, const Taps& taps);
   const uint8_t* vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to);
 
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
+  PixelBuffer waiting_;                 // a picture whose mean is needed
   PixelBuffer passes_, results_;        // rows between the passes of a resize; rows on their way into a tensor
+  std::vector<float> sums_;             // a row between the passes of a blur
   std::vector<uint8_t*> rows_;          // where the rows under the vertical taps are
 };
 

@@ -1,12 +1,9 @@
-// What each geometric transform does to sizes and boxes: torchvision's arithmetic, free of pixels and of random numbers.
-//
-// draw_params() adds the random decisions. Pure, any thread.
+// What each transform does to sizes and boxes: torchvision's arithmetic, free of pixels and of random numbers. Pure, any thread.
 #pragma once
 
-#include <array>
+#include <string>
 
 #include "base/geometry.h"
-#include "base/sample_key.h"
 #include "transforms/chain.h"
 #include "transforms/params.h"
 
@@ -16,6 +13,10 @@ struct PictureSize {
   int32_t width = 0, height = 0;
   bool operator==(const PictureSize&) const = default;
 };
+std::string text(PictureSize size);  // "(height, width)"
+
+// Python's round(): halves go to the even neighbour, which is how the default rounding mode rounds.
+int32_t round_half_even(double x);
 
 // Pictures larger than this are refused, as Pillow refuses to open them (2 x Image.MAX_IMAGE_PIXELS).
 inline constexpr int64_t kMaxOutputPixels = 178'956'970;
@@ -33,9 +34,6 @@ Rect center_crop_box(const CenterCrop& crop, PictureSize in);
 inline bool swaps_axes(int orientation) { return orientation >= 5 && orientation <= 8; }
 
 // The picture's size behind `step`. `decided`: the step's entry in SampleParams, null for steps that decide nothing.
-PictureSize size_after(const GeometryStep& step, PictureSize in, const OpParams* decided);
-
-// Throws Error(invalid_argument) where torchvision raises ValueError for a picture that is too small.
-SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const SampleKey& key);
+PictureSize size_after(const PictureStep& step, PictureSize in, const OpParams* decided);
 
 }  // namespace millrace

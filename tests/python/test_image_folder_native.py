@@ -9,7 +9,7 @@ import torch
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageOps
 
-from millrace import CorruptDataError, UnavailableError, transforms
+from millrace import CorruptDataError, DataLoader, UnavailableError, transforms
 from millrace.datasets import IMG_EXTENSIONS, ImageFolder
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -29,6 +29,13 @@ def drawn_seed(seed):
     return int(torch.empty((), dtype=torch.int64).random_())
 
 
+def augmenting_chain(t, size=32):
+    """Every kind of augmentation, from millrace's or torchvision's classes."""
+    pictures = [t.RandomResizedCrop(size), t.ColorJitter(0.4, 0.4, 0.4, 0.1), t.RandomGrayscale(0.2), t.GaussianBlur(3)]
+    pictures += [t.RandomAffine(10, (0.1, 0.1)), t.RandomRotation(15, t.InterpolationMode.BILINEAR), t.RandomHorizontalFlip()]
+    return t.Compose([*pictures, t.ToTensor(), t.Normalize(MEAN, STD), t.RandomErasing(0.5, value="random")])
+
+
 # -- keys ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -39,6 +46,31 @@ def test_item_takes_its_key_from_the_global_generator(jpeg_folder):
     first, second = data[3], data[3]
     assert torch.equal(first[0], data.at(3, seed, 0)[0]) and first[1] == 0
     assert not torch.equal(first[0], second[0])
+
+
+@pytest.mark.parametrize("family", ["millrace", "torchvision"])
+def test_augmented_batches_are_rows_of_their_keys(jpeg_folder, torchvision, family):
+    data = ImageFolder(jpeg_folder, augmenting_chain(transforms if family == "millrace" else torchvision.transforms))
+    loader = DataLoader(data, batch_size=5, num_workers=2, native="require")
+    for i, (images, targets) in enumerate(loader):
+        for j, (image, target) in enumerate(zip(images, targets, strict=True)):
+            expected, label = data.at(5 * i + j, loader.seed, loader.epoch)
+            assert torch.equal(image, expected) and target == label
+    ops = ["random_resized_crop", "color_jitter", "random_grayscale", "gaussian_blur", "random_affine", "random_rotation"]
+    assert [d["op"] for d in data.draw(0, 0, 0)] == [*ops, "horizontal_flip", "random_erasing"]
+    alone = ImageFolder(jpeg_folder, transforms.Compose([transforms.ColorJitter(0.5), transforms.ToTensor()]))
+    assert not torch.equal(alone[0][0], alone[0][0])
+
+
+def test_arguments_that_only_python_can_refuse_run_in_python(jpeg_folder):
+    data = ImageFolder(jpeg_folder, transforms.Compose([transforms.RandomRotation((30, -30)), transforms.ToTensor()]))
+    with pytest.raises(UnavailableError, match="degrees must be \\(min, max\\)"):
+        data.at(0, 0, 0)
+    with pytest.raises(RuntimeError, match="uniform_"):
+        data[0]
+    blurred = ImageFolder(jpeg_folder, transforms.Compose([transforms.Resize((3, 3)), transforms.GaussianBlur(9), transforms.ToTensor()]))
+    with pytest.raises(ValueError, match="Padding size should be less .* use a smaller kernel_size"):
+        blurred[0]
 
 
 def test_fixed_chain_draws_nothing(jpeg_folder):

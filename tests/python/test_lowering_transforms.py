@@ -91,6 +91,47 @@ def test_crops_and_flips(t):
     assert (crop["fill"], crop["padding_mode"], end) == ((1, 2, 3), "constant", TO_BYTES)
 
 
+def test_colours(t):
+    transforms = [t.ColorJitter(0.5, contrast=(0.25, 3), hue=0.125), t.RandomGrayscale(0.25), t.Grayscale(3), t.PILToTensor()]
+    assert compose(t, *transforms) == [
+        {"op": "color_jitter", "brightness": (0.5, 1.5), "contrast": (0.25, 3.0), "saturation": None, "hue": (-0.125, 0.125)},
+        {"op": "random_grayscale", "p": 0.25},
+        {"op": "random_grayscale", "p": 1.0},
+        TO_BYTES,
+    ]
+
+
+def test_maps(t):
+    rotation = t.RandomRotation((-10, 30), t.InterpolationMode.BICUBIC, center=(3, 4), fill=(1, 2, 3))
+    affine = t.RandomAffine(30, (0.5, 0.25), (1, 2), shear=7, interpolation=t.InterpolationMode.BILINEAR, fill=9)
+    plain = t.RandomAffine((1, 2), shear=(1, 2, 3, 4))
+    turned = {"degrees": (-10.0, 30.0), "interpolation": "bicubic", "center": (3.0, 4.0), "fill": (1, 2, 3)}
+    sheared = {"degrees": (-30.0, 30.0), "interpolation": "bilinear", "center": None, "fill": (9, 9, 9)}
+    bare = {"degrees": (1.0, 2.0), "interpolation": "nearest", "center": None, "fill": (0, 0, 0)}
+    assert compose(t, rotation, affine, plain, t.PILToTensor()) == [
+        {"op": "random_rotation", **turned},
+        {"op": "random_affine", **sheared, "translate": (0.5, 0.25), "scale": (1.0, 2.0), "shear": (-7.0, 7.0, 0.0, 0.0)},
+        {"op": "random_affine", **bare, "translate": None, "scale": None, "shear": (1.0, 2.0, 3.0, 4.0)},
+        TO_BYTES,
+    ]
+
+
+def test_blurs_of_pictures_and_bytes(t):
+    blur = {"op": "gaussian_blur", "kernel_size": (3, 5)}
+    transforms = [t.GaussianBlur((3, 5)), t.PILToTensor(), t.GaussianBlur([3, 5], (1, 2)), t.GaussianBlur((3, 5), 1.5)]
+    sigmas = [(0.1, 2.0), (1.0, 2.0), (1.5, 1.5)]
+    assert compose(t, *transforms) == [*({**blur, "sigma": sigma} for sigma in sigmas), TO_BYTES]
+
+
+@pytest.mark.filterwarnings("ignore:The transform `ToTensor")
+@pytest.mark.parametrize("value, expected", [(0, [0.0]), (2.5, [2.5]), ((1, 2, 3), [1.0, 2.0, 3.0]), ("random", [])])
+def test_erasing_comes_last(t, value, expected):
+    normalize = {"op": "normalize", "mean": [0.5], "std": [0.5]}
+    erasing = {"op": "random_erasing", "p": 0.25, "scale": (0.02, 0.33), "ratio": (0.3, 3.3), "value": expected}
+    transforms = [t.ToTensor(), t.RandomHorizontalFlip(), t.Normalize([0.5], [0.5]), t.RandomErasing(0.25, value=value)]
+    assert compose(t, *transforms) == [{"op": "horizontal_flip", "p": 0.5}, TO_FLOAT, normalize, erasing]
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_dtypes(v2, dtype):
     name = str(dtype).removeprefix("torch.")
@@ -147,6 +188,18 @@ def test_torchvision_no_ops():
         (lambda t: [t.ConvertImageDtype(torch.float32), t.ToTensor()], "put ToImage\\(\\) or PILToTensor\\(\\) before it"),
         (lambda t: [t.PILToTensor(), t.ConvertImageDtype(torch.int32)], "torch.int32.* has no native form"),
         (lambda t: [t.RandomCrop(8, fill=2.5), t.ToTensor()], "whole numbers from 0 to 255"),
+        (lambda t: [t.PILToTensor(), t.ColorJitter(0.5)], "ColorJitter of a tensor computes otherwise .* put it before"),
+        (lambda t: [t.PILToTensor(), t.RandomGrayscale()], "RandomGrayscale of a tensor"),
+        (lambda t: [t.ToTensor(), t.RandomRotation(9)], "RandomRotation of a tensor"),
+        (lambda t: [t.PILToTensor(), t.RandomAffine(9)], "RandomAffine of a tensor"),
+        (lambda t: [t.Grayscale(), t.ToTensor()], "pass num_output_channels=3"),
+        (lambda t: [t.RandomRotation(9, expand=True), t.ToTensor()], "leave expand out"),
+        (lambda t: [t.RandomRotation(9, fill=(1, 2)), t.ToTensor()], "RandomRotation\\(fill=.* whole numbers"),
+        (lambda t: [t.RandomAffine(9, interpolation=t.InterpolationMode.LANCZOS), t.ToTensor()], "lanczos interpolation"),
+        (lambda t: [t.ToTensor(), t.GaussianBlur(3)], "GaussianBlur of floats"),
+        (lambda t: [t.PILToTensor(), t.RandomErasing()], "RandomErasing is native for float tensors"),
+        (lambda t: [t.ToTensor(), t.RandomErasing(), t.Normalize([0.5], [0.5])], "Normalize follows RandomErasing"),
+        (lambda t: [t.ToTensor(), t.RandomErasing(), t.RandomHorizontalFlip()], "put RandomErasing last"),
         (lambda t: [Mine(), t.ToTensor()], "Mine \\(of test_lowering_transforms\\) has no native form"),
         (lambda t: [lambda picture: picture, t.ToTensor()], "<lambda> .*has no native form"),
         (lambda t: [type("Resize", (t.Resize,), {"__module__": __name__})(8), t.ToTensor()], "Resize \\(of test_lowering"),

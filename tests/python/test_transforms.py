@@ -7,6 +7,7 @@ import pytest
 import torch
 from pictures import make_picture
 from PIL import Image
+from transform_cases import AUGMENTING, GEOMETRY, IMAGE, PICTURES, TENSOR, WRONG, close, outcome, same
 
 from millrace import transforms as ours
 from millrace.transforms import functional as F
@@ -22,77 +23,6 @@ def v2(torchvision):
 
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-IMAGE = make_picture(61, 47, seed=5)
-TENSOR = torch.from_numpy(np.array(IMAGE)).permute(2, 0, 1).contiguous()
-PICTURES = {
-    "pil": IMAGE,
-    "pil_grey": IMAGE.convert("L"),
-    "pil_palette": IMAGE.convert("P"),
-    "pil_alpha": IMAGE.convert("RGBA"),
-    "pil_float": IMAGE.convert("F"),
-    "bytes": TENSOR,
-    "bytes_hwc": torch.from_numpy(np.array(IMAGE)).permute(2, 0, 1),
-    "bytes_batch": torch.stack([TENSOR, TENSOR.flip(-1)]).expand(2, 2, 3, 47, 61),
-    "float32": TENSOR / 255,
-    "float64": TENSOR.double() / 255,
-    "float16": (TENSOR / 255).half(),
-    "int16": TENSOR.to(torch.int16) * 100,
-    "one_channel": TENSOR[:1],
-}
-
-GEOMETRY = [
-    ("Resize", (20,), {}),
-    ("Resize", ([20],), {}),
-    ("Resize", ((20, 33),), {}),
-    ("Resize", (80,), {"interpolation": "bicubic"}),
-    ("Resize", (20,), {"interpolation": 0}),
-    ("Resize", ((25, 18),), {"interpolation": Image.BICUBIC}),
-    ("Resize", (30,), {"interpolation": "nearest-exact", "max_size": 35}),
-    ("Resize", (None,), {"max_size": 30}),
-    ("Resize", ((25, 18),), {"antialias": False}),
-    ("Resize", ((25, 18),), {"antialias": None, "interpolation": "bicubic"}),
-    ("Resize", ((47, 61),), {}),
-    ("CenterCrop", (20,), {}),
-    ("CenterCrop", ((21, 34),), {}),
-    ("CenterCrop", ((60, 34),), {}),
-    ("CenterCrop", (70,), {}),
-    ("CenterCrop", ((47, 61),), {}),
-    ("RandomResizedCrop", (24,), {}),
-    ("RandomResizedCrop", ((24, 13),), {"scale": (0.3, 0.9), "ratio": (0.5, 2.0), "interpolation": "bicubic"}),
-    ("RandomResizedCrop", (24,), {"ratio": (5.0, 6.0), "scale": (0.9, 1.0)}),
-    ("RandomResizedCrop", (24,), {"ratio": (0.1, 0.2), "scale": (0.9, 1.0)}),
-    ("RandomResizedCrop", (24,), {"scale": (1.5, 1.6)}),
-    ("RandomResizedCrop", ([24],), {"interpolation": "nearest", "antialias": False}),
-    ("RandomCrop", (20,), {}),
-    ("RandomCrop", ((47, 20),), {}),
-    ("RandomCrop", ((47, 61),), {}),
-    ("RandomCrop", (20,), {"padding": 4}),
-    ("RandomCrop", (45,), {"padding": [3, 5]}),
-    ("RandomCrop", ((50, 66),), {"padding": (1, 2, 5, 3), "fill": 9}),
-    ("RandomCrop", (64,), {"pad_if_needed": True}),
-    ("RandomCrop", (70,), {"pad_if_needed": True, "padding": 2, "padding_mode": "edge"}),
-    ("RandomCrop", (50,), {"padding": 6, "padding_mode": "reflect"}),
-    ("RandomCrop", (50,), {"padding": 6, "padding_mode": "symmetric"}),
-    ("RandomHorizontalFlip", (), {}),
-    ("RandomHorizontalFlip", (1.0,), {}),
-    ("RandomVerticalFlip", (), {"p": 0.5}),
-]
-
-
-def same(a, b):
-    """Same kind, same pixels. torchvision's subclass of Tensor counts as a tensor."""
-    if isinstance(b, Image.Image):
-        return isinstance(a, Image.Image) and a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes()
-    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b.as_subclass(torch.Tensor))
-
-
-def outcome(transform, picture, seed):
-    """The result, or the exception instead of it."""
-    torch.manual_seed(seed)
-    try:
-        return transform(picture)
-    except Exception as error:
-        return error
 
 
 @pytest.mark.parametrize("kind", PICTURES)
@@ -109,7 +39,25 @@ def test_equals_torchvision(v2, kind, name, args, options):
         assert torch.equal(*states), "another number of draws"
 
 
-@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+# torchvision finds a place in a float16 picture in float16, to a few thousandths of its width; ours are exact, so they are left out.
+@pytest.mark.parametrize("kind", [kind for kind in PICTURES if kind not in ("pil_palette", "pil_float", "int16", "float16")])
+@pytest.mark.parametrize("name, args, options", AUGMENTING, ids=str)
+def test_augments_as_torchvision(v2, kind, name, args, options):
+    mine, theirs = getattr(ours, name)(*args, **options), getattr(v2, name)(*args, **options)
+    for seed in range(3):
+        a, b = outcome(mine, PICTURES[kind], seed), outcome(theirs, PICTURES[kind], seed)
+        state = torch.get_rng_state()
+        outcome(mine, PICTURES[kind], seed)
+        assert torch.equal(torch.get_rng_state(), state), "another number of draws"
+        if isinstance(b, Exception):
+            assert type(a) is type(b) and str(a) == str(b)
+        elif kind.startswith("pil") and name != "GaussianBlur":
+            assert same(a, b)
+        else:
+            assert close(a, b)
+
+
+@pytest.mark.parametrize("name, args, options", GEOMETRY + AUGMENTING, ids=str)
 def test_repr_and_attributes_equal_torchvision(v2, name, args, options):
     mine, theirs = getattr(ours, name)(*args, **options), getattr(v2, name)(*args, **options)
     assert repr(mine) == repr(theirs)
@@ -117,12 +65,14 @@ def test_repr_and_attributes_equal_torchvision(v2, name, args, options):
     assert {k: v for k, v in vars(mine).items() if not k.startswith("_")} == public
 
 
-@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+@pytest.mark.parametrize("name, args, options", GEOMETRY + AUGMENTING, ids=str)
 def test_arrays_are_tensors_with_the_channels_last(name, args, options):
     transform = getattr(ours, name)(*args, **options)
     array, tensor = outcome(transform, np.array(IMAGE), 3), outcome(transform, TENSOR, 3)
     assert isinstance(array, np.ndarray)
     assert np.array_equal(array, tensor.permute(1, 2, 0).numpy())
+    if (name, args, options) in AUGMENTING:
+        return  # not channel by channel
     grey = outcome(transform, np.array(IMAGE)[..., 1], 3)
     assert np.array_equal(grey, tensor[1].numpy())
 
@@ -243,7 +193,7 @@ def test_torchvision_enum_is_understood(v2):
     assert [m.value for m in ours.InterpolationMode] == [m.value for m in v2.InterpolationMode]
 
 
-@pytest.mark.parametrize("name, args, options", GEOMETRY, ids=str)
+@pytest.mark.parametrize("name, args, options", GEOMETRY + AUGMENTING, ids=str)
 def test_pickles(name, args, options):
     transform = getattr(ours, name)(*args, **options)
     copy = pickle.loads(pickle.dumps(transform))
@@ -254,25 +204,6 @@ def test_pickles(name, args, options):
 def test_nests_in_sequential():
     chain = torch.nn.Sequential(ours.Resize(20), ours.ToDtype(torch.float32, scale=True))
     assert chain(TENSOR).shape == (3, 20, 25)
-
-
-WRONG = [
-    ("Compose", (1,), {}),
-    ("Compose", ([],), {}),
-    ("Resize", ((1, 2, 3),), {}),
-    ("Resize", (None,), {}),
-    ("CenterCrop", ((1, 2, 3),), {}),
-    ("RandomResizedCrop", ((1, 2, 3),), {}),
-    ("RandomResizedCrop", (8,), {"scale": 0.5}),
-    ("RandomResizedCrop", (8,), {"ratio": (1, 2, 3)}),
-    ("RandomCrop", (8,), {"padding": (1, 2, 3)}),
-    ("RandomCrop", (8,), {"padding": "2"}),
-    ("RandomCrop", (8,), {"padding": 2, "padding_mode": "mirror"}),
-    ("RandomCrop", (8,), {"fill": "red"}),
-    ("RandomHorizontalFlip", (1.5,), {}),
-    ("RandomVerticalFlip", (-0.1,), {}),
-    ("ToDtype", ("float32",), {}),
-]
 
 
 @pytest.mark.parametrize("name, args, options", WRONG, ids=str)
@@ -292,6 +223,12 @@ def test_wrong_calls_in_torchvisions_words(v2):
         (lambda m: m.Resize((20, 20), max_size=40), IMAGE),
         (lambda m: m.Normalize([0.5], [0.5]), IMAGE),
         (lambda m: m.RandomCrop(50, padding=4, fill=(1, 2)), IMAGE),
+        (lambda m: m.ColorJitter(0.5), TENSOR[:2]),
+        (lambda m: m.RandomRotation(5, fill=(1, 2)), IMAGE),
+        (lambda m: m.RandomAffine(5, fill=(1, 2)), TENSOR),
+        (lambda m: m.RandomRotation(5, "bicubic"), TENSOR),
+        (lambda m: m.RandomErasing(1.0, value=(1, 2)), TENSOR),
+        (lambda m: m.Grayscale(2), TENSOR),
     ]:
         with pytest.raises(Exception) as theirs:
             make(v2)(picture)
@@ -313,6 +250,8 @@ def test_wrong_interpolation_is_refused_at_once(v2):
 def test_reversed_ranges_warn():
     with pytest.warns(UserWarning, match="kind \\(min, max\\)"):
         ours.RandomResizedCrop(8, scale=(1.0, 0.5))
+    with pytest.warns(UserWarning, match="kind \\(min, max\\)"):
+        ours.RandomErasing(scale=(0.9, 0.5))
 
 
 @pytest.mark.parametrize("transform", [ours.Resize(8), ours.RandomHorizontalFlip(), ours.RandomCrop(4)], ids=repr)

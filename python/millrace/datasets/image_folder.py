@@ -17,7 +17,7 @@ from . import folder_listing, pillow_decode
 from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
 
-_RANDOM_OPS = {"random_resized_crop", "random_crop", "horizontal_flip", "vertical_flip"}
+_FIXED_OPS = {"resize", "center_crop", "exif_transpose", "to_tensor", "normalize"}
 _DEFAULT_LOADERS = {("torchvision.datasets.folder", "default_loader"), ("torchvision.datasets.folder", "pil_loader")}
 
 
@@ -165,7 +165,7 @@ class ImageFolder(torch.utils.data.Dataset):
             if self.transform is not None:
                 picture = self.transform(picture)
         else:
-            is_random = any(step["op"] in _RANDOM_OPS for step in chain)
+            is_random = any(step["op"] not in _FIXED_OPS for step in chain)
             seed = int(torch.empty((), dtype=torch.int64).random_()) if is_random else 0
             picture = engine.row(position, seed, 0)
         return picture, target if self.target_transform is None else self.target_transform(target)
@@ -185,7 +185,12 @@ class ImageFolder(torch.utils.data.Dataset):
         """The random decisions behind `at(...)`, one dict per transform that decided something, in order.
 
         {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the picture at that point;
-        {"op": "horizontal_flip" or "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8}.
+        {"op": "horizontal_flip" or "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8};
+        {"op": "color_jitter", "order": names of properties, and each of them with its factor (hue: turns)};
+        {"op": "random_grayscale", "applied": bool}; {"op": "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle",
+        "translate": (x, y) in pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
+        takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in pixels;
+        {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
         return self._require_engine().draw(self._position(index), seed, epoch, occurrence)
 

@@ -1,6 +1,6 @@
 """Transforms: torchvision's v1 and v2 classes and millrace's own, as the chain of dicts that `_core.ImagePipeline` takes.
 
-A chain describes: changes of the picture, then one conversion to a tensor, then normalisation. A user's list may mix these; what
+A chain describes: changes of the picture, one conversion to a tensor, normalisation, erasing. A user's list may mix these; what
 commutes is sorted (a flip after ToTensor is the same flip before it), what would change values is refused. Sizes are pixels.
 """
 
@@ -46,6 +46,7 @@ class _Chain:
         self.dtype: Optional[torch.dtype] = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
+        self.erasing: list[dict[str, Any]] = []
 
     def finish(self) -> list[dict[str, Any]]:
         if self.dtype is None:
@@ -53,7 +54,7 @@ class _Chain:
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
-        return [*self.picture, to_tensor, *self.normalize]
+        return [*self.picture, to_tensor, *self.normalize, *self.erasing]
 
     def add(self, transform: Any) -> None:
         name, family = type(transform).__name__, _family(transform)
@@ -68,13 +69,22 @@ class _Chain:
                 f"{_describe(transform)} has no native form; the engine knows {', '.join(sorted(_LOWERED))}, "
                 "and Compose and nn.Sequential of these"
             )
-        _LOWERED[name](self, transform, family)
+        lower = _LOWERED[name]
+        if self.erasing and lower not in (_random_erasing, _nothing):
+            raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
+        lower(self, transform, family)
         self.names.append(name)
 
     # -- what each kind of transform may follow ----------------------------------------------------------------------------------
 
     def change(self, op: dict[str, Any]) -> None:
         self.picture.append(op)
+
+    def change_picture(self, op: dict[str, Any], name: str) -> None:
+        """What Pillow and torch compute in different ways."""
+        if self.dtype is not None:
+            raise NotLowered(f"{name} of a tensor computes otherwise than of a PIL image; put it before the conversion to a tensor")
+        self.change(op)
 
     def resample(self, name: str, transform: Any, op: dict[str, Any]) -> None:
         """Resizing: Pillow's own on images (always antialiased); torch's on uint8 tensors is the same within one level."""
@@ -157,7 +167,9 @@ def _random_crop(chain: _Chain, t: Any, family: str) -> None:
     height, width = _pair("RandomCrop", t.size)
     op = {"op": "random_crop", "height": height, "width": width, "padding": _padding(t.padding, family)}
     op.update(
-        pad_if_needed=bool(t.pad_if_needed), fill=_fill(t.fill), padding_mode=getattr(t.padding_mode, "value", t.padding_mode)
+        pad_if_needed=bool(t.pad_if_needed),
+        fill=_fill("RandomCrop", t.fill),
+        padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
     )
     chain.crop("RandomCrop", op)
 
@@ -176,18 +188,77 @@ def _padding(padding: Any, family: str) -> tuple[int, int, int, int]:
     return left, top, right, bottom
 
 
-def _fill(fill: Any) -> tuple[int, int, int]:
+def _fill(name: str, fill: Any) -> tuple[int, int, int]:
     values = (
         [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
     )
     if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
-        raise NotLowered(f"RandomCrop(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
     values = [int(v) for v in values]
     return (values * 3)[0], (values * 3)[1], (values * 3)[2]
 
 
 def _flip(op: str) -> Callable[[_Chain, Any, str], None]:
     return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
+
+
+def _color_jitter(chain: _Chain, t: Any, family: str) -> None:
+    op = {"op": "color_jitter", "brightness": t.brightness, "contrast": t.contrast, "saturation": t.saturation, "hue": t.hue}
+    chain.change_picture(op, "ColorJitter")
+
+
+def _random_grayscale(chain: _Chain, t: Any, family: str) -> None:
+    chain.change_picture({"op": "random_grayscale", "p": float(t.p)}, "RandomGrayscale")
+
+
+def _grayscale(chain: _Chain, t: Any, family: str) -> None:
+    if t.num_output_channels != 3:
+        raise NotLowered("Grayscale with one channel has no native form, as the engine makes three; pass num_output_channels=3")
+    chain.change_picture({"op": "random_grayscale", "p": 1.0}, "Grayscale")
+
+
+def _mapped(name: str, t: Any) -> dict[str, Any]:
+    """What RandomRotation and RandomAffine share."""
+    return {
+        "degrees": (float(t.degrees[0]), float(t.degrees[1])),
+        "interpolation": _interpolation(name, t),
+        "center": None if t.center is None else (float(t.center[0]), float(t.center[1])),
+        "fill": _fill(name, t.fill),
+    }
+
+
+def _random_rotation(chain: _Chain, t: Any, family: str) -> None:
+    if t.expand:
+        raise NotLowered("RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out")
+    chain.change_picture({"op": "random_rotation", **_mapped("RandomRotation", t)}, "RandomRotation")
+
+
+def _random_affine(chain: _Chain, t: Any, family: str) -> None:
+    shear = [0.0] * 4 if t.shear is None else [*t.shear, 0.0, 0.0][:4]
+    op = {
+        "op": "random_affine",
+        **_mapped("RandomAffine", t),
+        "translate": None if t.translate is None else (float(t.translate[0]), float(t.translate[1])),
+        "scale": None if t.scale is None else (float(t.scale[0]), float(t.scale[1])),
+        "shear": tuple(map(float, shear)),
+    }
+    chain.change_picture(op, "RandomAffine")
+
+
+def _gaussian_blur(chain: _Chain, t: Any, family: str) -> None:
+    if chain.dtype not in (None, torch.uint8):
+        raise NotLowered("GaussianBlur of floats does not round to bytes; put it before ToTensor or ToDtype")
+    low, high = t.sigma
+    chain.change({"op": "gaussian_blur", "kernel_size": _pair("GaussianBlur", t.kernel_size), "sigma": (float(low), float(high))})
+
+
+def _random_erasing(chain: _Chain, t: Any, family: str) -> None:
+    if chain.dtype not in _FLOATS:
+        raise NotLowered("RandomErasing is native for float tensors; put ToTensor() or ToDtype(torch.float32, scale=True) before it")
+    noise = t.value is None or isinstance(t.value, str)
+    value = [] if noise else [t.value] if isinstance(t.value, (int, float)) else t.value
+    op = {"op": "random_erasing", "p": float(t.p), "scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    chain.erasing.append({**op, "value": [float(v) for v in value]})
 
 
 def _to_tensor(chain: _Chain, t: Any, family: str) -> None:
@@ -239,6 +310,13 @@ _LOWERED: dict[str, Callable[[_Chain, Any, str], None]] = {
     "RandomCrop": _random_crop,
     "RandomHorizontalFlip": _flip("horizontal_flip"),
     "RandomVerticalFlip": _flip("vertical_flip"),
+    "ColorJitter": _color_jitter,
+    "Grayscale": _grayscale,
+    "RandomGrayscale": _random_grayscale,
+    "RandomRotation": _random_rotation,
+    "RandomAffine": _random_affine,
+    "GaussianBlur": _gaussian_blur,
+    "RandomErasing": _random_erasing,
     "ToTensor": _to_tensor,
     "PILToTensor": _to_bytes,
     "ToImage": _to_bytes,

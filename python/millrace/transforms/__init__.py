@@ -7,20 +7,30 @@ Each works alone on PIL images, tensors (..., C, H, W) and numpy arrays (H, W, C
 
 from . import functional
 from .base import Compose, Transform
+from .color import ColorJitter, Grayscale, RandomGrayscale
 from .functional import InterpolationMode
 from .geometry import CenterCrop, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize
+from .neighbours import GaussianBlur, RandomErasing
 from .values import ConvertImageDtype, Normalize, PILToTensor, ToDtype, ToImage, ToTensor
+from .warp import RandomAffine, RandomRotation
 
 __all__ = [
     "CenterCrop",
+    "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "GaussianBlur",
+    "Grayscale",
     "InterpolationMode",
     "Normalize",
     "PILToTensor",
+    "RandomAffine",
     "RandomCrop",
+    "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
+    "RandomRotation",
     "RandomVerticalFlip",
     "Resize",
     "ToDtype",

@@ -10,8 +10,9 @@ from typing import Any, Optional, Union
 import torch
 
 from . import functional as F
+from .arguments import Fills, check_fill, fill_for
 from .base import RandomApplyTransform, Transform
-from .functional.geometry import PADDING_MODES, Fill, four_borders, two_sides
+from .functional.geometry import PADDING_MODES, four_borders, two_sides
 from .functional.interpolation import Interpolation, interpolation_mode
 from .functional.picture import Picture
 
@@ -134,16 +135,14 @@ class RandomCrop(Transform):
         size: Size,
         padding: Optional[Union[int, Sequence[int]]] = None,
         pad_if_needed: bool = False,
-        fill: Union[Fill, dict] = 0,
+        fill: Fills = 0,
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()
         self.size = two_sides(size)
         if padding_mode not in PADDING_MODES:
             raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
-        for value in fill.values() if isinstance(fill, dict) else [fill]:
-            if not (value is None or isinstance(value, (int, float, tuple, list))):
-                raise TypeError("Got inappropriate fill arg, only Numbers, tuples, lists and dicts are allowed.")
+        check_fill(fill)
         borders = None if padding is None else four_borders(padding)
         self.padding = borders if padding else None
         self.pad_if_needed = pad_if_needed
@@ -182,10 +181,7 @@ class RandomCrop(Transform):
         box = dict(params)
         padding = box.pop("padding")
         if any(padding):
-            fill = self.fill
-            if isinstance(fill, dict):
-                fill = fill[type(inpt)] if type(inpt) in fill else fill.get("others")
-            inpt = F.pad(inpt, padding, fill, self.padding_mode)
+            inpt = F.pad(inpt, padding, fill_for(self.fill, inpt), self.padding_mode)
         return F.crop(inpt, **box) if F.get_size(inpt) != list(self.size) else inpt
 
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "millrace/error.h"
@@ -28,8 +29,8 @@ const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 TEST(Chain, SortsGeometryFromNumbers) {
   const Chain chain = check_chain({ExifTranspose{}, Resize{.height = 256}, ToTensor{}, HorizontalFlip{}, kNormalize});
-  ASSERT_EQ(chain.geometry.size(), 3u);
-  EXPECT_EQ(chain.geometry[2].op, 3u);
+  ASSERT_EQ(chain.steps.size(), 3u);
+  EXPECT_EQ(chain.steps[2].op, 3u);
   EXPECT_TRUE(chain.needs_orientation());
   EXPECT_EQ(chain.normalize->mean[1], 0.456);
 }
@@ -48,6 +49,11 @@ TEST(Chain, RefusesWrongOrder) {
   expect_refusal({ToTensor{}, kNormalize, kNormalize}, {"Normalize (transform 2", "stands twice"});
   expect_refusal({ToTensor{}, Resize{.height = 8}}, {"Resize (transform 1", "put it before ToTensor"});
   expect_refusal({HorizontalFlip{}, ExifTranspose{}, ToTensor{}}, {"ExifTranspose (transform 1", "must stand first"});
+  expect_refusal({ToTensor{}, ColorJitter{}}, {"ColorJitter (transform 1", "put it before ToTensor"});
+  expect_refusal({ToTensor{}, RandomErasing{}, HorizontalFlip{}}, {"RandomHorizontalFlip (transform 2", "put it before RandomErasing"});
+  expect_refusal({RandomErasing{}, ToTensor{}}, {"RandomErasing (transform 0", "no float tensor", "put ToTensor()"});
+  expect_refusal({ToTensor{OutputType::u8}, RandomErasing{}}, {"no float tensor"});
+  EXPECT_EQ(refusal({ToTensor{}, RandomErasing{}, RandomErasing{}}), "accepted");
 }
 
 TEST(Chain, LetsWholePixelsMoveBehindToTensor) {
@@ -68,6 +74,19 @@ TEST(Chain, RefusesWrongArguments) {
   expect_refusal({Resize{.height = 8, .width = 8, .max_size = 9}, ToTensor{}}, {"max_size should only be passed if size"});
   expect_refusal({Resize{.height = 8, .max_size = 8}, ToTensor{}}, {"max_size = 8 must be strictly greater"});
   expect_refusal({RandomCrop{.height = 8, .width = 8, .padding = {0, -1, 0, 0}}, ToTensor{}}, {"padding must be >= 0"});
+  expect_refusal({ColorJitter{.brightness = Range{-1, 1}}, ToTensor{}},
+                 {"brightness must be (min, max)", "got (-1, 1)"});
+  expect_refusal({ColorJitter{.hue = Range{0, 0.6}}, ToTensor{}}, {"hue", "0.5"});
+  expect_refusal({RandomGrayscale{-0.1}, ToTensor{}}, {"p must lie between 0 and 1"});
+  expect_refusal({RandomRotation{{3, 2}}, ToTensor{}}, {"RandomRotation", "degrees must be (min, max)", "got (3, 2)"});
+  expect_refusal({RandomRotation{{0, std::nan("")}}, ToTensor{}}, {"degrees"});
+  expect_refusal({RandomAffine{.translate = {{0.5, 1.5}}}, ToTensor{}}, {"between 0 and 1"});
+  expect_refusal({RandomAffine{.scale = Range{0, 1}}, ToTensor{}}, {"scale values should be positive"});
+  expect_refusal({GaussianBlur{.kernel_width = 4, .kernel_height = 3}, ToTensor{}}, {"odd and positive"});
+  expect_refusal({GaussianBlur{.kernel_width = 3, .kernel_height = 3, .sigma = {0, 1}}, ToTensor{}}, {"sigma values should be positive"});
+  expect_refusal({ToTensor{}, RandomErasing{.p = 2}}, {"p must lie between 0 and 1"});
+  expect_refusal({ToTensor{}, RandomErasing{.scale = {0.5, 1.5}}}, {"scale", "<= 1"});
+  expect_refusal({ToTensor{}, RandomErasing{.value = {1, 2}}}, {"a single value or 3"});
   expect_refusal({HorizontalFlip{1.5}, ToTensor{}}, {"p must lie between 0 and 1"});
   expect_refusal({ToTensor{OutputType::u8}, kNormalize}, {"Input tensor should be a float tensor. Got torch.uint8"});
   expect_refusal({ToTensor{}, Normalize{{0.5, 0.5}, {1}}}, {"got 2 and 1"});

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "transforms/affine_matrix.h"
 #include "transforms/image_pipeline.h"
+#include "transforms/placed_steps.h"
 
 namespace millrace {
 namespace {
@@ -58,6 +60,11 @@ struct Parsed {
       }
       const auto op = static_cast<uint32_t>(chain.size());
       using Kind = OpParams::Kind;
+      const PictureSize size = size_here({golden.width, golden.height});
+      const auto add_map = [&](const InverseAffine& inverse) {
+        params.ops.push_back({.kind = Kind::affine, .op = op, .box = {}, .applied = false, .orientation = 1, .color = {},
+                              .inverse = inverse});
+      };
       if (name == "exif") {
         chain.push_back(ExifTranspose{});
         params.ops.push_back(
@@ -75,6 +82,20 @@ struct Parsed {
       } else if (name == "rrc") {
         chain.push_back(RandomResizedCrop{.height = n[0], .width = n[1], .interpolation = mode_of(mode)});
         params.ops.push_back({.kind = Kind::resized_crop, .op = op, .box = {n[2], n[3], n[4], n[5]}});
+      } else if (name == "brightness" || name == "contrast" || name == "saturation" || name == "hue") {
+        chain.push_back(ColorJitter{});
+        params.ops.push_back({.kind = Kind::color_jitter, .op = op, .box = {}, .applied = false, .orientation = 1,
+                              .color = color_of(name, n[0] / 100.0)});
+      } else if (name == "grey") {
+        chain.push_back(RandomGrayscale{});
+        params.ops.push_back({.kind = Kind::grayscale, .op = op, .box = {}, .applied = true});
+      } else if (name == "rotate") {
+        chain.push_back(RandomRotation{.interpolation = mode_of(mode), .fill = {1, 2, 3}});
+        add_map(rotation_inverse(n[0], {}, size));
+      } else if (name == "affine") {
+        chain.push_back(RandomAffine{.interpolation = mode_of(mode), .fill = {1, 2, 3}});
+        add_map(affine_inverse({.rotation = false, .angle = double(n[0]), .scale = n[3] / 100.0, .translate_x = n[1],
+                                .translate_y = n[2], .shear_x = double(n[4]), .shear_y = double(n[5])}, {}, size));
       } else {
         EXPECT_EQ(name, "crop");
         const auto fill = static_cast<uint8_t>(n[1]);
@@ -85,6 +106,25 @@ struct Parsed {
       }
     }
     chain.push_back(ToTensor{OutputType::u8});
+  }
+
+ private:
+  // The picture's size behind the chain so far.
+  PictureSize size_here(PictureSize stored) const {
+    std::vector<TransformSpec> specs = chain;
+    specs.push_back(ToTensor{});
+    const Chain so_far = check_chain(specs);
+    const std::vector<Placed> placed = place_steps(so_far, stored, params);
+    return placed.empty() ? stored : placed.back().out;
+  }
+
+  static ColorJitterParams color_of(const std::string& name, double factor) {
+    ColorJitterParams color;
+    if (name == "brightness") color.order[0] = ColorOp::brightness, color.brightness = factor;
+    else if (name == "contrast") color.order[0] = ColorOp::contrast, color.contrast = factor;
+    else if (name == "saturation") color.order[0] = ColorOp::saturation, color.saturation = factor;
+    else color.order[0] = ColorOp::hue, color.hue = factor;
+    return color;
   }
 };
 

@@ -47,6 +47,14 @@ def run(chain: str, image: Image.Image, orientation: int) -> Image.Image:
             if padding:
                 image = F.pad(image, padding, (fill, fill + 1, fill + 2), PADDING[mode])
             image = F.crop(image, top, left, height, width)
+        elif name in ("brightness", "contrast", "saturation", "hue"):  # hundredths
+            image = getattr(F, f"adjust_{name}")(image, n[0] / 100)
+        elif name == "grey":
+            image = F.rgb_to_grayscale(image, 3)
+        elif name == "rotate":  # mode, degrees
+            image = F.rotate(image, n[0], MODES[args[0]], fill=(1, 2, 3))
+        elif name == "affine":  # mode, degrees, shift x, shift y, scale in hundredths, shear x, shear y
+            image = F.affine(image, n[0], n[1:3], n[3] / 100, n[4:6], MODES[args[0]], fill=(1, 2, 3))
     return image
 
 
@@ -92,6 +100,25 @@ CASES = [
     ("crop,2,0,9,40,40,0,0 resize,l,21,23,0", 40, 30, 1),
     ("resize,l,40,0,0 rrc,c,16,16,3,4,20,30", 61, 47, 1),
     ("resize,n,20,20,0 resize,l,33,35,0", 61, 47, 1),
+    ("brightness,70 saturation,160 hue,-25 contrast,130", 61, 47, 1),
+    ("contrast,0 hue,50 brightness,250", 61, 47, 1),
+    ("grey hflip", 31, 17, 1),
+    ("rrc,l,32,32,7,3,40,29 hue,33 contrast,50 saturation,30 contrast,180", 61, 47, 1),
+    ("contrast,40 rrc,l,32,32,7,3,40,29 hflip saturation,200", 61, 47, 1),
+    ("hue,10 crop,0,90,4,32,32,1,7 brightness,50 vflip", 32, 32, 1),
+    ("crop,2,0,9,40,40,0,0 contrast,160 resize,l,21,23,0", 40, 30, 1),
+    ("rotate,n,37", 61, 47, 1),
+    ("rotate,l,-100", 61, 47, 1),
+    ("rotate,c,3", 61, 47, 1),
+    ("rotate,n,180", 61, 47, 1),
+    ("rotate,l,90", 33, 33, 1),
+    ("hflip rotate,l,20 vflip center,20,30", 61, 47, 1),
+    ("resize,l,40,40,0 rotate,l,12 hue,20 rrc,l,16,16,5,6,30,31", 61, 47, 1),
+    ("affine,n,20,3,-4,130,10,5", 61, 47, 1),
+    ("affine,l,-50,-9,2,60,0,-20", 61, 47, 1),
+    ("affine,c,5,0,0,200,0,0 center,60,40", 61, 47, 1),
+    ("affine,n,0,5,7,150,0,0 grey", 61, 47, 1),
+    ("affine,l,0,300,0,100,0,0", 31, 17, 1),
     *[(f"exif rrc,l,16,18,3,5,20,{h}", 61, 47, o) for o, h in zip(range(1, 9), [30, 31, 32, 33, 34, 35, 36, 37], strict=True)],
     *[("exif", 6, 4, o) for o in range(1, 9)],
 ]

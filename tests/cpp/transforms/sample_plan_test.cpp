@@ -88,6 +88,98 @@ TEST(SamplePlan, FollowsPillowsOrderOfPasses) {
   EXPECT_FALSE(vertical_first({10, 20}, {30, 30}));
 }
 
+OpParams jitter(uint32_t op, ColorOp color) {
+  OpParams params{.kind = Kind::color_jitter, .op = op};
+  params.color.order[0] = color;
+  params.color.hue = 0.25;
+  return params;
+}
+
+OpParams map_by(uint32_t op, InverseAffine inverse) {
+  OpParams params{.kind = Kind::affine, .op = op};
+  params.inverse = inverse;
+  return params;
+}
+
+TEST(SamplePlan, ColoursCostNoStageWhereListsCommuteWithThem) {
+  SampleParams params = box_of({30, 20, 200, 150});
+  params.ops.push_back(jitter(1, ColorOp::contrast));
+  params.ops.push_back({.kind = Kind::flip_horizontal, .op = 2, .box = {}, .applied = true});
+  params.ops.push_back(jitter(3, ColorOp::hue));
+  const SamplePlan plan = plan_of(
+      {RandomResizedCrop{.height = 64, .width = 64}, ColorJitter{}, HorizontalFlip{}, ColorJitter{}, ToTensor{}}, {500, 375}, params);
+  ASSERT_EQ(plan.stage_count, 1u);
+  ASSERT_EQ(plan.stage(0).colors.size(), 2u);
+  EXPECT_EQ(plan.stage(0).colors[0].op, ColorOp::contrast);
+  EXPECT_EQ(plan.stage(0).colors[1].op, ColorOp::hue);
+  EXPECT_EQ(plan.region, (Rect{30, 20, 200, 150}));
+}
+
+TEST(SamplePlan, OnlyContrastNeedsWhatACropCutsOff) {
+  const std::vector<TransformSpec> chain{ColorJitter{}, CenterCrop{20, 20}, ToTensor{}};
+  const SamplePlan hue = plan_of(chain, {100, 80}, {{jitter(0, ColorOp::hue)}});
+  EXPECT_EQ(hue.region, (Rect{40, 30, 20, 20}));
+  EXPECT_EQ(hue.stage_count, 1u);
+  const SamplePlan contrast = plan_of(chain, {100, 80}, {{jitter(0, ColorOp::contrast)}});
+  EXPECT_EQ(contrast.region, (Rect{0, 0, 100, 80}));
+  EXPECT_EQ(contrast.stage_count, 2u);
+}
+
+TEST(SamplePlan, APaddingBehindAColourKeepsItsOwn) {
+  const std::vector<TransformSpec> chain{ColorJitter{}, CenterCrop{20, 20}, ToTensor{}};
+  const SamplePlan plan = plan_of(chain, {10, 10}, {{jitter(0, ColorOp::hue)}});
+  ASSERT_EQ(plan.stage_count, 2u);
+  EXPECT_EQ(plan.stage(0).colors.size(), 1u);
+  EXPECT_TRUE(plan.stage(1).colors.empty() && plan.stage(1).has_fill);
+}
+
+TEST(SamplePlan, MapsNeedWhatTheirOutputsSee) {
+  const std::vector<TransformSpec> chain{RandomRotation{{0, 0}, Interpolation::bilinear}, CenterCrop{20, 20}, ToTensor{}};
+  EXPECT_EQ(plan_of(chain, {100, 80}, {{map_by(0, {1, 0, 0, 0, 1, 0})}}).region, (Rect{40, 30, 20, 20}));
+  const SamplePlan turned = plan_of(chain, {100, 80}, {{map_by(0, {0, 1, 10, -1, 0, 90})}});  // by a right angle
+  EXPECT_EQ(turned.stage_count, 1u);  // it reads the decoded region itself
+  EXPECT_EQ(turned.stage(0).kind, Stage::Kind::affine);
+  EXPECT_LE(turned.region.left, 40);
+  EXPECT_GE(turned.region.right(), 60);
+  EXPECT_LE(turned.region.width, 30);
+  EXPECT_LE(turned.region.height, 30);
+  const SamplePlan away = plan_of(chain, {100, 80}, {{map_by(0, {1, 0, 5000, 0, 1, 0})}});
+  EXPECT_EQ(away.region.width, 1);
+}
+
+TEST(SamplePlan, NearestMapsAlongTheAxesAreLists) {
+  const std::vector<TransformSpec> chain{RandomRotation{{0, 0}}, ToTensor{}};
+  const SamplePlan plan = plan_of(chain, {100, 80}, {{map_by(0, {-1, 0, 100, 0, -1, 80})}});
+  ASSERT_EQ(plan.stage_count, 1u);
+  EXPECT_EQ(plan.stage(0).kind, Stage::Kind::resample);
+  EXPECT_EQ(plan.stage(0).x.from[0], 99);
+}
+
+TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
+  OpParams blur{.kind = Kind::blur, .op = 0};
+  blur.sigma = 1;
+  const GaussianBlur spec{.kernel_width = 7, .kernel_height = 5};
+  const SamplePlan inside = plan_of({spec, CenterCrop{20, 30}, ToTensor{}}, {100, 80}, {{blur}});
+  EXPECT_EQ(inside.region, (Rect{32, 28, 36, 24}));
+  EXPECT_EQ(inside.stage_count, 1u);
+  const SamplePlan whole = plan_of({spec, ToTensor{}}, {100, 80}, {{blur}});
+  EXPECT_EQ(whole.region, (Rect{0, 0, 100, 80}));
+  ASSERT_EQ(whole.stage_count, 2u);
+  EXPECT_EQ(whole.stage(0).x.from[0], 3);
+  EXPECT_EQ(whole.stage(1).in_width, 106);
+}
+
+TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
+  OpParams erase{.kind = Kind::erase, .op = 1, .box = {0, 0, 5, 5}, .applied = true};
+  const std::vector<TransformSpec> erasing{ToTensor{}, RandomErasing{}};
+  EXPECT_EQ(plan_of(erasing, {10, 10}, {{erase}}).erasures.size(), 1u);
+  EXPECT_THROW(plan_of(erasing, {10, 10}), Error);
+  EXPECT_THROW(plan_of(erasing, {4, 10}, {{erase}}), Error);
+  EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{map_by(0, {})}}), Error);
+  EXPECT_THROW(plan_of({RandomRotation{}, ToTensor{}}, {9, 9}, {{map_by(0, {0.0 / 0.0, 0, 0, 0, 0, 0})}}), Error);
+  EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur}}}), Error);
+}
+
 TEST(SamplePlan, RefusesParametersOfAnotherPicture) {
   const std::vector<TransformSpec> chain{RandomResizedCrop{.height = 8, .width = 8}, ToTensor{}};
   EXPECT_THROW(plan_of(chain, {100, 100}), Error);

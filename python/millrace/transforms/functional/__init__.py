@@ -9,16 +9,26 @@ A picture is one of three things, and comes back as the same thing unless a func
 Boxes are (top, left, height, width) in pixels, sizes (height, width), borders [left, top, right, bottom].
 """
 
+from .color import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation, rgb_to_grayscale
 from .geometry import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from .interpolation import InterpolationMode
+from .neighbours import erase, gaussian_blur
 from .picture import get_dimensions, get_size
 from .values import convert_image_dtype, normalize, pil_to_tensor, to_dtype, to_image, to_tensor
+from .warp import affine, rotate
 
 __all__ = [
     "InterpolationMode",
+    "adjust_brightness",
+    "adjust_contrast",
+    "adjust_hue",
+    "adjust_saturation",
+    "affine",
     "center_crop",
     "convert_image_dtype",
     "crop",
+    "erase",
+    "gaussian_blur",
     "get_dimensions",
     "get_size",
     "horizontal_flip",
@@ -27,6 +37,8 @@ __all__ = [
     "pil_to_tensor",
     "resize",
     "resized_crop",
+    "rgb_to_grayscale",
+    "rotate",
     "to_dtype",
     "to_image",
     "to_tensor",

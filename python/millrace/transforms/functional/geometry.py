@@ -170,7 +170,7 @@ def pad(picture: P, padding: Union[int, Sequence[int]], fill: Fill = 0, padding_
         raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
     if isinstance(picture, Image.Image):
         if padding_mode == "constant":
-            return ImageOps.expand(picture, border=(left, top, right, bottom), fill=_pillow_fill(picture, fill))
+            return ImageOps.expand(picture, border=(left, top, right, bottom), fill=pillow_fill(picture, fill))
         pixels = np.asarray(picture)
         borders = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
         padded = Image.fromarray(np.pad(pixels, borders, mode=padding_mode))
@@ -207,7 +207,8 @@ def _pad_constant(image: torch.Tensor, borders: list[int], fill: Fill) -> torch.
     return padded
 
 
-def _pillow_fill(image: Image.Image, fill: Fill) -> Union[int, float, tuple]:
+def pillow_fill(image: Image.Image, fill: Fill) -> Union[int, float, tuple]:
+    """`fill` as the colour that Pillow takes for an image of this mode."""
     channels = len(image.getbands())
     values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
     if len(values) == 1:

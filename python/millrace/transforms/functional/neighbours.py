@@ -1,0 +1,72 @@
+"""Blurring and erasing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional, Union
+
+import torch
+from PIL import Image
+
+from .picture import P, on_tensor
+from .values import pil_to_tensor
+
+
+def gaussian_blur(
+    picture: P, kernel_size: Union[int, Sequence[int]], sigma: Optional[Union[float, Sequence[float]]] = None
+) -> P:
+    """Blurred by a Gaussian, cut off to `kernel_size` (width, height), odd numbers; `sigma` in pixels: one, or (x, y).
+
+    The picture goes on behind its edges as in a mirror. Bytes are rounded to the nearest; PIL images go through tensors.
+    """
+    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
+    if len(sizes) != 2:
+        raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
+    if any(size % 2 == 0 or size < 0 for size in sizes):
+        raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
+    sigmas = [size * 0.15 + 0.35 for size in sizes] if sigma is None else [sigma] if isinstance(sigma, (int, float)) else list(sigma)
+    if len(sigmas) not in (1, 2):
+        raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
+    if any(s <= 0 for s in sigmas):
+        raise ValueError(f"sigma should have positive values. Got {sigmas}")
+    if isinstance(picture, Image.Image):
+        return _to_picture(_blur(pil_to_tensor(picture), sizes, sigmas), picture.mode)
+    return on_tensor(lambda image: _blur(image, sizes, sigmas), picture)
+
+
+def _to_picture(tensor: torch.Tensor, mode: str) -> Image.Image:
+    pixels = tensor.permute(1, 2, 0).numpy()
+    return Image.fromarray(pixels[..., 0] if len(tensor) == 1 else pixels, mode=mode)
+
+
+def _blur(image: torch.Tensor, sizes: Sequence[int], sigmas: Sequence[float]) -> torch.Tensor:
+    if image.numel() == 0:
+        return image
+    dtype = image.dtype if image.is_floating_point() else torch.float32
+    weights = []
+    for size, sigma in zip(sizes, (sigmas[0], sigmas[-1])):
+        steps = torch.arange(size, dtype=torch.float64) - size // 2
+        weights.append(torch.softmax(-0.5 * (steps / sigma) ** 2, 0).to(image.device, dtype))
+    kernel = weights[1][:, None] * weights[0]
+    channels = image.shape[-3]
+    pixels = image.reshape(-1, *image.shape[-3:]).to(dtype)
+    (x, y) = (size // 2 for size in sizes)
+    pixels = torch.nn.functional.pad(pixels, [x, x, y, y], mode="reflect")
+    blurred = torch.nn.functional.conv2d(pixels, kernel.expand(channels, 1, *kernel.shape), groups=channels)
+    return (blurred if image.is_floating_point() else blurred.round()).to(image.dtype).reshape(image.shape)
+
+
+def erase(picture: P, i: int, j: int, h: int, w: int, v: torch.Tensor, inplace: bool = False) -> P:
+    """The rectangle from row `i` and column `j`, `h` high and `w` wide, replaced by `v`, a tensor (C, h, w) or one that expands to it.
+
+    `inplace` writes into a tensor that is given.
+    """
+
+    def replace(image: torch.Tensor) -> torch.Tensor:
+        image = image if inplace else image.clone()
+        image[..., i : i + h, j : j + w] = v
+        return image
+
+    if isinstance(picture, Image.Image):
+        return _to_picture(replace(pil_to_tensor(picture)), picture.mode)
+    return on_tensor(replace, picture)

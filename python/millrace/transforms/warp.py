@@ -1,0 +1,107 @@
+"""Transforms that map pictures to the plane anew: RandomRotation, RandomAffine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import torch
+
+from . import functional as F
+from .arguments import Fills, angle_range, check_center, check_fill, fill_for, require_length
+from .base import Transform
+from .functional.interpolation import Interpolation, interpolation_mode
+from .functional.picture import Picture
+
+
+def _uniform(low: float, high: float) -> float:
+    return torch.empty(1).uniform_(low, high).item()
+
+
+class RandomRotation(Transform):
+    """Turns by a random angle: `degrees` is (min, max), counter-clockwise, or a number for (-degrees, degrees).
+
+    `center`: (x, y) in pixels, the middle if not given. `expand` enlarges the picture to show all of it; the engine runs
+    expand=False only. `fill`: a number, one per channel, or a dict from picture type to these, with "others" for the rest.
+    """
+
+    def __init__(
+        self,
+        degrees: Union[float, Sequence[float]],
+        interpolation: Interpolation = "nearest",
+        expand: bool = False,
+        center: Optional[Sequence[float]] = None,
+        fill: Fills = 0,
+    ) -> None:
+        super().__init__()
+        self.degrees = angle_range(degrees, "degrees")
+        interpolation_mode(interpolation)
+        self.interpolation = interpolation
+        self.expand = expand
+        check_fill(fill)
+        self.fill = fill
+        check_center(center)
+        self.center = center
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        return {"angle": _uniform(*self.degrees)}
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.rotate(inpt, params["angle"], self.interpolation, self.expand, self.center, fill_for(self.fill, inpt))
+
+
+class RandomAffine(Transform):
+    """Turns, moves, scales and shears at random; the size stays.
+
+    `degrees`: (min, max), clockwise, or a number for (-degrees, degrees). `translate`: the largest shifts along x and y, as shares
+    of width and height. `scale`: (min, max). `shear`, in degrees: a number or (min, max) for x, or (min x, max x, min y, max y).
+    `fill`, `center`: see RandomRotation.
+    """
+
+    def __init__(
+        self,
+        degrees: Union[float, Sequence[float]],
+        translate: Optional[Sequence[float]] = None,
+        scale: Optional[Sequence[float]] = None,
+        shear: Optional[Union[float, Sequence[float]]] = None,
+        interpolation: Interpolation = "nearest",
+        fill: Fills = 0,
+        center: Optional[Sequence[float]] = None,
+    ) -> None:
+        super().__init__()
+        self.degrees = angle_range(degrees, "degrees")
+        if translate is not None:
+            require_length(translate, "translate", (2,))
+            if not all(0.0 <= share <= 1.0 for share in translate):
+                raise ValueError("translation values should be between 0 and 1")
+        self.translate = translate
+        if scale is not None:
+            require_length(scale, "scale", (2,))
+            if not all(factor > 0 for factor in scale):
+                raise ValueError("scale values should be positive")
+        self.scale = scale
+        self.shear = None if shear is None else angle_range(shear, "shear", (2, 4))
+        interpolation_mode(interpolation)
+        self.interpolation = interpolation
+        check_fill(fill)
+        self.fill = fill
+        check_center(center)
+        self.center = center
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        height, width = F.get_size(flat_inputs[0])
+        angle = _uniform(*self.degrees)
+        translate = (0, 0)
+        if self.translate is not None:
+            most_x, most_y = float(self.translate[0] * width), float(self.translate[1] * height)
+            translate = (round(_uniform(-most_x, most_x)), round(_uniform(-most_y, most_y)))
+        scale = 1.0 if self.scale is None else _uniform(*self.scale)
+        shear = (0.0, 0.0)
+        if self.shear is not None:
+            shear = (_uniform(*self.shear[:2]), _uniform(*self.shear[2:]) if len(self.shear) == 4 else 0.0)
+        return {"angle": angle, "translate": translate, "scale": scale, "shear": shear}
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.affine(
+            inpt, **params, interpolation=self.interpolation, fill=fill_for(self.fill, inpt), center=self.center
+        )

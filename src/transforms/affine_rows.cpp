@@ -1,0 +1,92 @@
+#include "transforms/affine_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace millrace {
+namespace {
+
+// Far more than any picture has, and products with positions still fit 64 bits.
+int64_t fixed_16(double v) { return static_cast<int64_t>(std::floor(std::clamp(v, -1e9, 1e9) * 65536.0 + 0.5)); }
+
+void map_nearest(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  const InverseAffine& m = map.inverse;
+  const int64_t step_x = fixed_16(m[0]), step_y = fixed_16(m[3]);
+  const int64_t first_x = fixed_16(m[2] + m[0] * 0.5 + m[1] * 0.5) + fixed_16(m[1]) * row;
+  const int64_t first_y = fixed_16(m[5] + m[3] * 0.5 + m[4] * 0.5) + fixed_16(m[4]) * row;
+  for (const int32_t column : columns) {
+    // The window has every pixel of the picture that is asked for, so what lies outside of it lies outside of the picture.
+    const int64_t x = ((first_x + step_x * column) >> 16) - map.left, y = ((first_y + step_y * column) >> 16) - map.top;
+    if (x >= 0 && x < window.width && y >= 0 && y < window.height)
+      std::memcpy(out, window.row(static_cast<int32_t>(y)) + x * kPixelBytes, kPixelBytes);
+    else
+      std::memcpy(out, map.fill.data(), 3);
+    out += kPixelBytes;
+  }
+}
+
+// kTaps pixels each way, weighed by polynomials of the distance to the first of the middle two.
+struct Linear {
+  static constexpr int kTaps = 2;
+  static double between(const double* v, double d) { return v[0] + (v[1] - v[0]) * d; }
+};
+struct Cubic {
+  static constexpr int kTaps = 4;
+  static double between(const double* v, double d) {
+    const double p2 = -v[0] + v[2], p3 = 2 * (v[0] - v[1]) + v[2] - v[3], p4 = -v[0] + v[1] - v[2] + v[3];
+    return v[1] + d * (p2 + d * (p3 + d * p4));
+  }
+};
+
+template <class Filter>
+void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  constexpr int kTaps = Filter::kTaps;
+  const InverseAffine& m = map.inverse;
+  const double row_center = row + 0.5;
+  for (const int32_t column : columns) {
+    const double center = column + 0.5;
+    const double x = m[0] * center + m[1] * row_center + m[2], y = m[3] * center + m[4] * row_center + m[5];
+    if (x < 0 || x >= map.picture.width || y < 0 || y >= map.picture.height) {
+      std::memcpy(out, map.fill.data(), 3);
+      out += kPixelBytes;
+      continue;
+    }
+    const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
+    const auto first_x = static_cast<int32_t>(left) - map.left - (kTaps / 2 - 1);
+    const auto first_y = static_cast<int32_t>(top) - map.top - (kTaps / 2 - 1);
+    int32_t offsets[kTaps];
+    const uint8_t* rows[kTaps];
+    for (int i = 0; i < kTaps; ++i) {
+      offsets[i] = std::clamp(first_x + i, 0, window.width - 1) * kPixelBytes;
+      rows[i] = window.row(std::clamp(first_y + i, 0, window.height - 1));
+    }
+    for (int c = 0; c < 3; ++c) {
+      double across[kTaps], down[kTaps];
+      for (int j = 0; j < kTaps; ++j) {
+        for (int i = 0; i < kTaps; ++i) across[i] = rows[j][offsets[i] + c];
+        down[j] = Filter::between(across, x - 0.5 - left);
+      }
+      out[c] = static_cast<uint8_t>(std::clamp(Filter::between(down, y - 0.5 - top), 0.0, 255.0));
+    }
+    out += kPixelBytes;
+  }
+}
+
+}  // namespace
+
+namespace scalar {
+void map_bilinear(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  map_smooth<Linear>(map, window, columns, row, out);
+}
+}  // namespace scalar
+
+void map_row(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  switch (map.interpolation) {
+    case Interpolation::nearest: return map_nearest(map, window, columns, row, out);
+    case Interpolation::bilinear: return map_bilinear(map, window, columns, row, out);
+    case Interpolation::bicubic: return map_smooth<Cubic>(map, window, columns, row, out);
+  }
+}
+
+}  // namespace millrace

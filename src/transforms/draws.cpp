@@ -1,0 +1,178 @@
+#include "transforms/draws.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/philox.h"
+#include "millrace/error.h"
+#include "transforms/affine_matrix.h"
+
+namespace millrace {
+namespace {
+
+double uniform(Philox& random, const Range& range) { return random.uniform(range.min, range.max); }
+
+// torchvision's RandomResizedCrop.get_params.
+Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, Philox random) {
+  const double area = static_cast<double>(in.width) * in.height;
+  const double log_min = std::log(t.ratio_min), log_max = std::log(t.ratio_max);
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double target = area * random.uniform(t.scale_min, t.scale_max);
+    const double ratio = std::exp(random.uniform(log_min, log_max));
+    const double w = std::nearbyint(std::sqrt(target * ratio)), h = std::nearbyint(std::sqrt(target / ratio));
+    if (w < 1 || w > in.width || h < 1 || h > in.height) continue;
+    Rect box{0, 0, static_cast<int32_t>(w), static_cast<int32_t>(h)};
+    box.top = static_cast<int32_t>(random.integer(0, in.height - box.height + 1));
+    box.left = static_cast<int32_t>(random.integer(0, in.width - box.width + 1));
+    return box;
+  }
+  // No luck: the largest central box of an allowed ratio. Its short side is at least one pixel, where torchvision would fail.
+  Rect box{0, 0, in.width, in.height};
+  const double ratio = static_cast<double>(in.width) / in.height;
+  if (ratio < t.ratio_min) box.height = std::clamp(round_half_even(in.width / t.ratio_min), 1, in.height);
+  else if (ratio > t.ratio_max) box.width = std::clamp(round_half_even(in.height * t.ratio_max), 1, in.width);
+  box.top = (in.height - box.height) / 2;
+  box.left = (in.width - box.width) / 2;
+  return box;
+}
+
+// torchvision's RandomCrop.get_params, on the padded picture.
+Rect draw_crop(const RandomCrop& t, PictureSize in, Philox random) {
+  const PictureSize full = padded(in, padding_of(t, in));
+  if (full.height < t.height || full.width < t.width)
+    throw Error(ErrorKind::invalid_argument, "Required crop size " + text({t.width, t.height}) +
+                                                 " is larger than input image size " + text(full) +
+                                                 "; use a smaller size, padding, or pad_if_needed=True");
+  Rect box{0, 0, t.width, t.height};
+  if (full.height > t.height) box.top = static_cast<int32_t>(random.integer(0, full.height - t.height + 1));
+  if (full.width > t.width) box.left = static_cast<int32_t>(random.integer(0, full.width - t.width + 1));
+  return box;
+}
+
+// A factor for each property that is asked for, and these in a random order: torchvision's order of all four, with gaps closed.
+ColorJitterParams draw_colors(const ColorJitter& t, Philox random) {
+  ColorJitterParams color;
+  int count = 0;
+  const auto draw = [&](ColorOp op, const std::optional<Range>& range, double& factor) {
+    if (!range) return;
+    factor = uniform(random, *range);
+    color.order[count++] = op;
+  };
+  draw(ColorOp::brightness, t.brightness, color.brightness);
+  draw(ColorOp::contrast, t.contrast, color.contrast);
+  draw(ColorOp::saturation, t.saturation, color.saturation);
+  draw(ColorOp::hue, t.hue, color.hue);
+  for (int i = count - 1; i > 0; --i) std::swap(color.order[i], color.order[random.integer(0, i + 1)]);
+  return color;
+}
+
+AffineParams draw_affine(const RandomAffine& t, PictureSize in, Philox random) {
+  AffineParams affine;
+  affine.angle = uniform(random, t.degrees);
+  if (t.translate) {
+    const double most_x = (*t.translate)[0] * in.width, most_y = (*t.translate)[1] * in.height;
+    affine.translate_x = round_half_even(random.uniform(-most_x, most_x));
+    affine.translate_y = round_half_even(random.uniform(-most_y, most_y));
+  }
+  if (t.scale) affine.scale = uniform(random, *t.scale);
+  affine.shear_x = uniform(random, t.shear_x);
+  affine.shear_y = uniform(random, t.shear_y);
+  return affine;
+}
+
+void require_room_for_blur(const GaussianBlur& t, PictureSize in) {
+  if (t.kernel_width / 2 >= in.width || t.kernel_height / 2 >= in.height)
+    throw Error(ErrorKind::invalid_argument,
+                "GaussianBlur: Padding size should be less than the corresponding input dimension, but the kernel of " +
+                    text({t.kernel_width, t.kernel_height}) + " reaches over a picture of " + text(in) +
+                    " (height, width); use a smaller kernel_size or resize first");
+}
+
+struct Drawer {
+  const PictureStep& step;
+  PictureSize in;
+  int orientation;
+  const SampleKey& key;
+  std::vector<OpParams>& out;
+
+  Philox random() const { return Philox(key, step.op); }
+  OpParams& decide(OpParams::Kind kind) const {
+    OpParams& decided = out.emplace_back();
+    decided.kind = kind;
+    decided.op = step.op;
+    return decided;
+  }
+  void decide_if(OpParams::Kind kind, double p) const { decide(kind).applied = random().uniform() < p; }
+
+  void operator()(const RandomResizedCrop& t) const {
+    decide(OpParams::Kind::resized_crop).box = draw_resized_crop(t, in, random());
+  }
+  void operator()(const RandomCrop& t) const { decide(OpParams::Kind::crop).box = draw_crop(t, in, random()); }
+  void operator()(const HorizontalFlip& t) const { decide_if(OpParams::Kind::flip_horizontal, t.p); }
+  void operator()(const VerticalFlip& t) const { decide_if(OpParams::Kind::flip_vertical, t.p); }
+  void operator()(const ExifTranspose&) const { decide(OpParams::Kind::orientation).orientation = orientation; }
+  void operator()(const ColorJitter& t) const { decide(OpParams::Kind::color_jitter).color = draw_colors(t, random()); }
+  void operator()(const RandomGrayscale& t) const { decide_if(OpParams::Kind::grayscale, t.p); }
+  void operator()(const RandomRotation& t) const {
+    OpParams& decided = decide(OpParams::Kind::affine);
+    decided.affine.rotation = true;
+    decided.affine.angle = random().uniform(t.degrees.min, t.degrees.max);
+    decided.inverse = rotation_inverse(decided.affine.angle, t.center, in);
+  }
+  void operator()(const RandomAffine& t) const {
+    OpParams& decided = decide(OpParams::Kind::affine);
+    decided.affine = draw_affine(t, in, random());
+    decided.inverse = affine_inverse(decided.affine, t.center, in);
+  }
+  void operator()(const GaussianBlur& t) const {
+    require_room_for_blur(t, in);
+    decide(OpParams::Kind::blur).sigma = random().uniform(t.sigma.min, t.sigma.max);
+  }
+  void operator()(const Resize&) const {}
+  void operator()(const CenterCrop&) const {}
+};
+
+// torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture both ways is erased.
+OpParams draw_erase(const EraseStep& step, PictureSize in, const SampleKey& key) {
+  const RandomErasing& t = step.spec;
+  OpParams decided;
+  decided.kind = OpParams::Kind::erase;
+  decided.op = step.op;
+  Philox random(key, step.op);
+  if (random.uniform() >= t.p) return decided;
+  for (int attempt = 0; attempt < 10 && !decided.applied; ++attempt) {
+    const double area = static_cast<double>(in.width) * in.height * uniform(random, t.scale);
+    const double ratio = std::exp(random.uniform(std::log(t.ratio.min), std::log(t.ratio.max)));
+    const double h = std::nearbyint(std::sqrt(area * ratio)), w = std::nearbyint(std::sqrt(area / ratio));
+    if (h >= in.height || w >= in.width) continue;
+    const auto height = static_cast<int32_t>(h), width = static_cast<int32_t>(w);
+    const auto top = static_cast<int32_t>(random.integer(0, in.height - height + 1));
+    const auto left = static_cast<int32_t>(random.integer(0, in.width - width + 1));
+    decided.box = {left, top, width, height};
+    decided.applied = true;
+  }
+  if (t.value.empty()) {
+    decided.noise = random.next_u32();
+    decided.noise = decided.noise << 32 | random.next_u32();
+  }
+  return decided;
+}
+
+}  // namespace
+
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const SampleKey& key) {
+  SampleParams params;
+  params.ops.reserve(chain.steps.size() + chain.erasing.size());
+  PictureSize size = stored;
+  for (const PictureStep& step : chain.steps) {
+    const size_t before = params.ops.size();
+    std::visit(Drawer{step, size, orientation, key, params.ops}, step.spec);
+    size = size_after(step, size, params.ops.size() > before ? &params.ops.back() : nullptr);
+  }
+  for (const EraseStep& step : chain.erasing) params.ops.push_back(draw_erase(step, size, key));
+  return params;
+}
+
+}  // namespace millrace

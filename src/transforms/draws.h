@@ -1,0 +1,16 @@
+// draw_params(): every random decision of one sample, with torchvision's distributions, as a function of its key.
+//
+// Each transform draws from a stream of its own (key, position in the chain). Pure, any thread.
+#pragma once
+
+#include "base/sample_key.h"
+#include "transforms/chain.h"
+#include "transforms/params.h"
+#include "transforms/step_geometry.h"
+
+namespace millrace {
+
+// Throws Error(invalid_argument) where torchvision raises an exception for a picture that is too small.
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const SampleKey& key);
+
+}  // namespace millrace

@@ -1,0 +1,69 @@
+#include "transforms/erase.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numbers>
+
+#include "base/philox.h"
+#include "transforms/value_table.h"
+
+namespace millrace {
+namespace {
+
+void store(float value, DType type, std::byte* out) {
+  const auto put = [out](auto v) { std::memcpy(out, &v, sizeof(v)); };
+  switch (type) {
+    case DType::f16: return put(to_f16(value));
+    case DType::bf16: return put(to_bf16(value));
+    case DType::f64: return put(static_cast<double>(value));
+    default: return put(value);
+  }
+}
+
+// The values of one rectangle, element by element.
+class Values {
+ public:
+  explicit Values(const Erasure& erasure) : erasure_(erasure) {}
+  float next(int channel) {
+    const std::vector<double>& value = erasure_.spec->value;
+    if (!value.empty()) return static_cast<float>(value[value.size() == 1 ? 0 : channel]);
+    if (element_ % 4 == 0) normals_ = normal_block(erasure_.noise, element_ / 4);
+    return normals_[element_++ % 4];
+  }
+
+ private:
+  const Erasure& erasure_;
+  uint64_t element_ = 0;
+  std::array<float, 4> normals_{};
+};
+
+}  // namespace
+
+std::array<float, 4> normal_block(uint64_t noise, uint64_t block) {
+  const auto words = Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                                   {static_cast<uint32_t>(noise), static_cast<uint32_t>(noise >> 32)});
+  std::array<float, 4> normals;
+  for (int i = 0; i < 4; i += 2) {
+    const float radius = std::sqrt(-2 * std::log((static_cast<float>(words[i]) + 1) * 0x1p-32f));
+    const float turn = static_cast<float>(words[i + 1]) * (0x1p-31f * std::numbers::pi_v<float>);
+    normals[i] = radius * std::cos(turn);
+    normals[i + 1] = radius * std::sin(turn);
+  }
+  return normals;
+}
+
+void erase(std::span<const Erasure> erasures, PictureSize size, DType type, void* out) {
+  const size_t element = dtype_bytes(type);
+  for (const Erasure& erasure : erasures) {
+    Values values(erasure);
+    const Rect& box = erasure.box;
+    for (int channel = 0; channel < 3; ++channel)
+      for (int32_t y = box.top; y < box.bottom(); ++y) {
+        std::byte* to = static_cast<std::byte*>(out) + ((size_t(channel) * size.height + y) * size.width + box.left) * element;
+        for (int32_t x = 0; x < box.width; ++x, to += element) store(values.next(channel), type, to);
+      }
+  }
+}
+
+}  // namespace millrace

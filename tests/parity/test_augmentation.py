@@ -1,0 +1,285 @@
+"""What the engine makes of pictures with colour, affine, blur and erasing transforms, against torchvision on PIL images with the same
+parameters (from `draw`), and the distributions of these parameters against torchvision's own.
+
+Asked for: identical pixels, in any order of transforms; behind a blur one level, rarely.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from loader_data import torchvision_or_skip
+from pictures import make_picture
+from PIL import Image
+
+from millrace import _core
+from millrace import transforms as t
+from millrace.lowering.transforms import lower_transform
+
+ADJUSTMENTS = {
+    "brightness": "adjust_brightness",
+    "contrast": "adjust_contrast",
+    "saturation": "adjust_saturation",
+    "hue": "adjust_hue",
+}
+FLIPS = {"horizontal_flip": Image.Transpose.FLIP_LEFT_RIGHT, "vertical_flip": Image.Transpose.FLIP_TOP_BOTTOM}
+
+
+@pytest.fixture(scope="module")
+def F():
+    torchvision_or_skip()
+    import torchvision.transforms.v2.functional
+
+    return torchvision.transforms.v2.functional
+
+
+def pipeline_of(*transforms):
+    return _core.ImagePipeline(lower_transform(t.Compose(list(transforms)))[0])
+
+
+def by_torchvision(F, picture, transforms, decisions):
+    """`transforms` one by one on a PIL image, with our decisions where they are random."""
+    decided = iter(decisions)
+    for transform in transforms:
+        match transform:
+            case t.Resize() | t.CenterCrop():
+                picture = transform(picture)
+            case t.RandomHorizontalFlip() | t.RandomVerticalFlip():
+                d = next(decided)
+                picture = picture.transpose(FLIPS[d["op"]]) if d["flip"] else picture
+            case t.RandomCrop():
+                d = next(decided)
+                picture = F.pad(picture, transform.padding and [transform.padding[i] for i in (0, 2, 1, 3)] or 0, transform.fill)
+                picture = F.crop(picture, d["top"], d["left"], d["height"], d["width"])
+            case t.RandomResizedCrop():
+                d = next(decided)
+                picture = F.resized_crop(picture, d["top"], d["left"], d["height"], d["width"], transform.size)
+            case t.ColorJitter():
+                d = next(decided)
+                for name in d["order"]:
+                    picture = getattr(F, ADJUSTMENTS[name])(picture, d[name])
+            case t.RandomGrayscale() | t.Grayscale():
+                picture = F.rgb_to_grayscale(picture, 3) if next(decided)["applied"] else picture
+            case t.RandomRotation():
+                d = next(decided)
+                options = {"center": transform.center, "fill": transform.fill}
+                picture = F.rotate(picture, d["angle"], transform.interpolation, **options)
+            case t.RandomAffine():
+                d = next(decided)
+                options = {"center": transform.center, "fill": transform.fill, "interpolation": transform.interpolation}
+                picture = F.affine(picture, d["angle"], list(d["translate"]), d["scale"], list(d["shear"]), **options)
+            case t.GaussianBlur():
+                picture = F.gaussian_blur(picture, list(transform.kernel_size), [next(decided)["sigma"]] * 2)
+    assert next(decided, None) is None
+    return np.asarray(picture).transpose(2, 0, 1)
+
+
+def levels_apart(F, transforms, picture, index):
+    """How many levels the engine's bytes are away from torchvision's: an array."""
+    pipeline = pipeline_of(*transforms, t.PILToTensor())
+    decisions = pipeline.draw(*picture.size, 5, 0, index)
+    got = pipeline.apply(np.asarray(picture), 5, 0, index).numpy()
+    expected = by_torchvision(F, picture, transforms, decisions)
+    assert got.shape == expected.shape
+    return np.abs(got.astype(int) - expected.astype(int))
+
+
+JITTER = t.ColorJitter(0.5, 0.6, 0.7, 0.5)
+EXACT = {
+    "brightness": [t.ColorJitter(brightness=(0, 2.5))],
+    "contrast": [t.ColorJitter(contrast=(0, 2.5))],
+    "saturation": [t.ColorJitter(saturation=(0, 2.5))],
+    "hue": [t.ColorJitter(hue=0.5)],
+    "jitter": [JITTER],
+    "nothing": [t.ColorJitter()],
+    "random_grey": [t.RandomGrayscale(0.5)],
+    "grey": [t.Grayscale(3)],
+    **{f"rotation_{mode}": [t.RandomRotation(180, mode, fill=(9, 99, 200))] for mode in ("nearest", "bilinear", "bicubic")},
+    **{f"rotation_{angle}": [t.RandomRotation((angle, angle), "bilinear")] for angle in (-90, 0, 90, 180, 270, 360)},
+    "half_turn_nearest": [t.RandomRotation((180, 180))],
+    "rotation_around": [t.RandomRotation(40, "bilinear", center=(3, 70.5), fill=7)],
+    **{
+        f"affine_{mode}": [t.RandomAffine(40, (0.3, 0.2), (0.5, 2.0), (-20, 20, -10, 10), mode, fill=(9, 8, 7))]
+        for mode in ("nearest", "bilinear", "bicubic")
+    },
+    "affine_scale_only": [t.RandomAffine(0, (0.3, 0.2), (0.5, 2.0), fill=50)],
+    "affine_around": [t.RandomAffine(30, shear=15, center=(0, 0), interpolation="bilinear")],
+    "out_of_sight": [t.RandomAffine(0, (1.0, 1.0), (0.01, 0.02), center=(-500, -500), interpolation="bilinear", fill=3)],
+    "crop_jitter": [t.RandomResizedCrop((32, 40)), t.RandomHorizontalFlip(), JITTER, t.RandomGrayscale(0.5)],
+    "jitter_crop": [JITTER, t.RandomResizedCrop((32, 40))],
+    "padding_is_coloured": [t.RandomCrop(50, padding=9, fill=(200, 100, 50)), JITTER, t.RandomHorizontalFlip()],
+    "padding_stays": [JITTER, t.RandomCrop(50, padding=9, fill=(200, 100, 50))],
+    "two_means": [JITTER, t.CenterCrop((30, 50)), JITTER, t.Resize((20, 33))],
+    "padding_between": [JITTER, t.RandomCrop(50, padding=9, fill=8), JITTER, t.Resize((30, 20)), JITTER],
+    "rotation_crop": [t.RandomHorizontalFlip(), t.RandomRotation(30, "bilinear"), t.CenterCrop(30), t.RandomVerticalFlip()],
+    "rotation_padding": [t.RandomRotation(30, fill=200), t.CenterCrop((90, 80)), JITTER],
+    "resize_rotation_resize": [t.Resize((70, 50)), t.RandomRotation(30, "bilinear"), t.RandomResizedCrop(32)],
+    "two_maps": [t.RandomRotation(30, "bilinear"), JITTER, t.RandomAffine(20, interpolation="bicubic"), t.Grayscale(3)],
+}
+BLURRED = {
+    "blur": [t.GaussianBlur((5, 7), (0.1, 3.0))],
+    "wide": [t.GaussianBlur((23, 3))],
+    "one_pixel": [t.GaussianBlur(1)],
+    "crop_blur": [t.RandomCrop(50, padding=9, fill=8), t.GaussianBlur(5), t.RandomHorizontalFlip()],
+    "blur_crop": [t.GaussianBlur(5), t.RandomCrop(30), t.RandomVerticalFlip()],
+    "simclr": [t.RandomResizedCrop(32), t.RandomHorizontalFlip(), JITTER, t.RandomGrayscale(0.2), t.GaussianBlur(5)],
+    "blur_padding": [t.GaussianBlur(5), t.CenterCrop((90, 100))],
+    "rotation_blur": [t.RandomRotation(30), t.GaussianBlur(3), t.CenterCrop(20)],
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_pixels_are_torchvisions(F, name):
+    for i in range(8):
+        assert levels_apart(F, EXACT[name], make_picture(61 + i, 83 - i, seed=i), i).max() == 0, f"picture {i}"
+
+
+@pytest.mark.parametrize("name", BLURRED)
+def test_blurred_pixels_are_torchvisions_but_for_last_bits(F, name):
+    apart = np.concatenate([levels_apart(F, BLURRED[name], make_picture(61 + i, 83 - i, seed=i), i).ravel() for i in range(8)])
+    assert apart.max() <= 1
+    assert (apart > 0).mean() < 1e-3
+
+
+ANY_STEP = st.sampled_from(
+    [JITTER, t.ColorJitter(contrast=0.9), t.RandomGrayscale(0.5), t.RandomHorizontalFlip(), t.RandomVerticalFlip(), t.CenterCrop((40, 30)),
+     t.CenterCrop((31, 70)), t.Resize((35, 44)), t.RandomResizedCrop((30, 20)), t.RandomRotation(180, "bilinear", fill=90),
+     t.RandomRotation(20), t.RandomRotation((90, 90)), t.RandomAffine(9, (0.5, 0.5), (0.7, 3), 5, fill=(1, 2, 3)),
+     t.RandomAffine(0, (0.5, 0.5), fill=77), t.RandomAffine(50, scale=(0.1, 0.5), interpolation="bicubic")]
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(ANY_STEP, min_size=1, max_size=6), size=st.tuples(st.integers(1, 90), st.integers(1, 90)), index=st.integers(0, 999))
+def test_any_order_gives_torchvisions_pixels(F, steps, size, index):
+    assert levels_apart(F, steps, make_picture(*size, seed=index), index).max() == 0
+
+
+def test_all_colours_turn_as_pillows():
+    """All 2^24 colours by half a turn, and a sample of them by other turns."""
+    every = np.arange(1 << 24, dtype=np.uint32)
+    shuffled = np.random.default_rng(3).integers(0, 1 << 24, 1 << 20, dtype=np.uint32)
+    for turns, colours in [(0.5, every), (0.0039, shuffled), (-0.13, shuffled), (0.31, shuffled)]:
+        pixels = colours.view(np.uint8).reshape(-1, 1024, 4)[..., :3]
+        pipeline = pipeline_of(t.ColorJitter(hue=(turns, turns)), t.PILToTensor())
+        got = pipeline.apply(pixels, 0, 0, 0).permute(1, 2, 0).numpy()
+        assert np.array_equal(got, np.asarray(t.functional.adjust_hue(Image.fromarray(np.ascontiguousarray(pixels)), turns)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("value", [0.25, (1.5, -2.0, 1e-3), "random"], ids=str)
+def test_erasing(dtype, value):
+    base = [t.ToImage(), t.ToDtype(dtype, scale=True), t.Normalize([0.5], [0.25])]
+    plain, erasing = pipeline_of(*base), pipeline_of(*base, t.RandomErasing(0.8, value=value), t.RandomErasing(0.5, value=7))
+    picture = np.asarray(make_picture(60, 50))
+    noise = []
+    for i in range(40):
+        expected, got = plain.apply(picture, 1, 0, i), erasing.apply(picture, 1, 0, i)
+        first, second = erasing.draw(60, 50, 1, 0, i)
+        if first["applied"]:
+            rows, columns = slice(first["top"], first["top"] + first["height"]), slice(first["left"], first["left"] + first["width"])
+            if value == "random":
+                noise.append(got[:, rows, columns].flatten())
+                expected[:, rows, columns] = got[:, rows, columns]
+            else:
+                expected[:, rows, columns] = torch.tensor(value).reshape(-1, 1, 1)
+        if second["applied"]:
+            rows, columns = slice(second["top"], second["top"] + second["height"]), slice(second["left"], second["left"] + second["width"])
+            assert (got[:, rows, columns] == 7).all()
+            expected[:, rows, columns] = 7
+        assert torch.equal(got, expected)
+    if value == "random":
+        values = torch.cat(noise).double()
+        values = values[values != 7]
+        assert abs(values.mean()) < 0.02 and abs(values.std() - 1) < 0.02 and abs((values**4).mean() - 3) < 0.2
+        assert len(values.unique()) > 1000
+
+
+# -- distributions ---------------------------------------------------------------------------------------------------------------
+
+DRAWS = 3000
+
+
+def ours_and_theirs(transform, theirs, fields, size=(200, 100)):
+    """[DRAWS, numbers] of our decisions, as `fields` reads them, and of torchvision's make_params."""
+    pipeline = pipeline_of(transform, t.ToTensor()) if not isinstance(transform, t.RandomErasing) else pipeline_of(t.ToTensor(), transform)
+    mine = [fields(pipeline.draw(*size, 11, 0, i)[0]) for i in range(DRAWS)]
+    torch.manual_seed(0)
+    picture = torch.zeros(3, size[1], size[0])
+    return np.array(mine, float), np.array([theirs(picture) for _ in range(DRAWS)], float)
+
+
+def same_distribution(mine, theirs):
+    """By the two-sample test of Kolmogorov and Smirnov, column by column, at a level of 1e-4."""
+    for a, b in zip(mine.T, theirs.T, strict=True):
+        values = np.sort(np.concatenate([a, b]))
+        distance = np.abs(
+            np.searchsorted(np.sort(a), values, "right") / len(a) - np.searchsorted(np.sort(b), values, "right") / len(b)
+        ).max()
+        assert distance < math.sqrt(-math.log(1e-4 / 2) / 2) * math.sqrt(2 / DRAWS)
+
+
+@pytest.fixture(scope="module")
+def v2(F):
+    import torchvision.transforms.v2
+
+    return torchvision.transforms.v2
+
+
+def test_jitter_is_drawn_as_torchvisions(v2):
+    arguments = dict(brightness=0.4, contrast=(0.2, 3.0), saturation=1.5, hue=(-0.1, 0.3))
+    names = list(arguments)
+    reference = v2.ColorJitter(**arguments)
+
+    def theirs(picture):
+        params = reference.make_params([picture])
+        return [params[f"{name}_factor"] for name in names] + [params["fn_idx"].tolist().index(i) for i in range(4)]
+
+    def fields(d):
+        return [d[name] for name in names] + [d["order"].index(name) for name in names]
+
+    mine, expected = ours_and_theirs(t.ColorJitter(**arguments), theirs, fields)
+    same_distribution(mine, expected)
+    orders, counts = np.unique(mine[:, 4:], axis=0, return_counts=True)
+    assert len(orders) == 24 and counts.min() > 0.6 * DRAWS / 24
+    assert np.abs(np.corrcoef(mine[:, :4].T) - np.eye(4)).max() < 0.08
+
+
+def test_affine_is_drawn_as_torchvisions(v2):
+    arguments = dict(degrees=(-10, 50), translate=(0.5, 0.03), scale=(0.2, 0.9), shear=(-5, 5, 10, 12))
+    reference = v2.RandomAffine(**arguments)
+
+    def fields(d):
+        return [d["angle"], *d["translate"], d["scale"], *d["shear"]]
+
+    same_distribution(*ours_and_theirs(t.RandomAffine(**arguments), lambda p: fields(reference.make_params([p])), fields))
+
+
+def test_rotation_and_blur_are_drawn_as_torchvisions(v2):
+    rotation, blur = v2.RandomRotation((20, 70)), v2.GaussianBlur(3, (0.3, 4.0))
+    same_distribution(*ours_and_theirs(t.RandomRotation((20, 70)), lambda p: [rotation.make_params([p])["angle"]], lambda d: [d["angle"]]))
+    same_distribution(
+        *ours_and_theirs(t.GaussianBlur(3, (0.3, 4.0)), lambda p: [blur.make_params([p])["sigma"][0]], lambda d: [d["sigma"]])
+    )
+
+
+@pytest.mark.parametrize("scale", [(0.02, 0.33), (0.5, 1.0)])
+def test_erasing_is_drawn_as_torchvisions(v2, scale):
+    reference = v2.RandomErasing(1.0, scale=scale)
+
+    def theirs(picture):
+        params = reference.make_params([picture])
+        return [params[name] for name in "ijhw"] if params["v"] is not None else [0] * 4
+
+    mine = t.RandomErasing(1.0, scale=scale)
+    same_distribution(*ours_and_theirs(mine, theirs, lambda d: [d[name] for name in ("top", "left", "height", "width")]))
+
+
+def test_chances():
+    pipeline = pipeline_of(t.RandomGrayscale(0.3), t.ToTensor(), t.RandomErasing(0.7))
+    decisions = [pipeline.draw(200, 200, 2, 0, i) for i in range(DRAWS)]
+    for place, p in [(0, 0.3), (1, 0.7)]:
+        assert abs(np.mean([d[place]["applied"] for d in decisions]) - p) < 0.03
