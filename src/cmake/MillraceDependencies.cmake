@@ -41,6 +41,7 @@ if(NOT MILLRACE_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_STANDARD 17)  # of CMake's trial programs; 20 is not known to CMake before 3.26, but to nvcc from 12.0 on
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # src/cuda links it by name, statically
     foreach(dialect IN ITEMS STANDARD EXTENSION)
       if(NOT CMAKE_CUDA20_${dialect}_COMPILE_OPTION)
         set(CMAKE_CUDA20_${dialect}_COMPILE_OPTION -std=c++20)
