@@ -16,10 +16,9 @@ std::string explain(cudaError_t code) {
     case cudaErrorInsufficientDriver: {
       int driver = 0;
       cudaDriverGetVersion(&driver);
-      return (driver == 0 ? "there is no NVIDIA driver here"
-                          : "the NVIDIA driver is for CUDA " + version(driver) + ", older than the CUDA " + version(CUDART_VERSION) +
-                                " that millrace was built with") +
-             "; install a newer driver, build millrace with an older CUDA toolkit, or use CPU tensors";
+      if (driver == 0) return "there is no NVIDIA driver here; run on a machine with an NVIDIA GPU, or use CPU tensors";
+      return "the NVIDIA driver is for CUDA " + version(driver) + ", older than the CUDA " + version(CUDART_VERSION) +
+             " that millrace was built with; install a newer driver, build millrace with an older CUDA toolkit, or use CPU tensors";
     }
     case cudaErrorInvalidDevice: {
       int count = 0;

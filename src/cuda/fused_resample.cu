@@ -1,9 +1,8 @@
 // The resize of fused_augment() on the GPU: a block makes 32 x 32 outputs of one sample, so that no intermediate leaves the chip.
 //
-// The inputs under the tile come in bands of up to 32 rows, 16 bytes per access, into shared memory. Each warp takes rows of the band
-// and resizes them horizontally, a column per lane, four rows at a time for one load of each weight; the 8-bit results make up a second
-// band in shared memory. From there each thread adds to its four outputs of one column, in registers. So any factor of shrinking takes
-// the same memory, and rows are resized twice only where tiles meet.
+// The inputs under the tile come into shared memory in pieces, 16 bytes per access. The first pass makes 8-bit pixels of a band (32 rows,
+// or 32 columns if the vertical pass is the first), the second adds the band to four outputs of each thread, which stay in registers. So
+// any factor of shrinking takes the same memory, and inputs are resized twice only where tiles meet.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -26,110 +25,160 @@ struct Sums {
     b += weight * static_cast<int32_t>(rgb >> 16 & 0xFF);
   }
   __device__ Rgb8 rounded() const { return {clamped8(r >> kFilterBits), clamped8(g >> kFilterBits), clamped8(b >> kFilterBits)}; }
+  __device__ uint32_t packed() const {
+    const Rgb8 p = rounded();
+    return static_cast<uint32_t>(p.r | p.g << 8 | p.b << 16);
+  }
 };
 
-// The inputs that some outputs of an axis see.
-struct Window {
-  int32_t begin, end;
-  __device__ Window(const int32_t* starts, int32_t first, int32_t outputs, int32_t taps) {
-    const int32_t a = starts[first], b = starts[min(first + kTile, outputs) - 1];  // starts rise, or fall if flipped
+// One axis of the sample, and the inputs that the tile's outputs see.
+struct Axis {
+  const int32_t *starts, *weights;
+  int32_t outputs, taps, begin, end;
+  __device__ Axis(const int32_t* table, int32_t count, int32_t taps_each, int32_t tile_begin)
+      : starts(table), weights(table + count), outputs(count), taps(taps_each) {
+    const int32_t a = starts[tile_begin], b = starts[min(tile_begin + kTile, count) - 1];  // starts rise, or fall if flipped
     begin = min(a, b);
     end = max(a, b) + taps;
   }
+  __device__ int32_t weight(int32_t tap, int32_t output) const { return weights[tap * outputs + output]; }
 };
 
-// Bytes [from, to) of a row to shared memory, block by block of 16 that are aligned in the source; the block at `block`, of `from`'s
-// on. Blocks that reach over the ends, where other memory may begin, are copied by bytes.
-__device__ void stage_block(const uint8_t* from, const uint8_t* to, int32_t block, uint8_t* stage) {
-  const uint8_t* source = reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(from) & ~uintptr_t{15}) + 16 * block;
-  if (source >= from && source + 16 <= to) {
-    *reinterpret_cast<uint4*>(stage + 16 * block) = __ldg(reinterpret_cast<const uint4*>(source));
-    return;
+// A rectangle of inputs in shared memory. Rows keep the alignment that they have in the source, so that copies are whole blocks of 16.
+class Stage {
+ public:
+  __device__ Stage(const FusedParams& p, uint8_t* shared, int32_t shared_bytes, int32_t most_columns)
+      : p_(p), bytes_(shared), row_bytes_(staged_row_bytes(most_columns, p.pixel_bytes)), most_rows_(shared_bytes / row_bytes_) {}
+
+  __device__ int32_t most_rows() const { return most_rows_; }
+
+  // By all threads, with barriers before and after.
+  __device__ void load(int32_t left, int32_t right, int32_t top, int32_t bottom) {
+    corner_ = p_.pixels + int64_t{top} * p_.pitch + int64_t{left} * p_.pixel_bytes;
+    const int32_t used = (right - left) * p_.pixel_bytes, blocks = staged_row_bytes(right - left, p_.pixel_bytes) / 16;
+    for (int32_t at = static_cast<int32_t>(threadIdx.x); at < (bottom - top) * blocks; at += kThreads) {
+      const int32_t row = at / blocks, block = at - row * blocks;
+      const uint8_t* const from = corner_ + int64_t{row} * p_.pitch;
+      const uint8_t* const source = from - misses(from) + 16 * block;
+      uint8_t* const to = bytes_ + row * row_bytes_ + 16 * block;
+      if (source >= from && source + 16 <= from + used) {
+        *reinterpret_cast<uint4*>(to) = __ldg(reinterpret_cast<const uint4*>(source));
+      } else {  // over an end, where other memory may begin
+        for (int i = 0; i < 16; ++i)
+          if (source + i >= from && source + i < from + used) to[i] = source[i];
+      }
+    }
   }
-  for (int i = 0; i < 16; ++i)
-    if (source + i >= from && source + i < to) stage[16 * block + i] = source[i];
+
+  // Where the row's first pixel lies; pixel() takes places in bytes.
+  __device__ int32_t row_place(int32_t row) const { return row * row_bytes_ + misses(corner_ + int64_t{row} * p_.pitch); }
+  __device__ uint32_t pixel(int32_t place) const {  // RGB, the fourth byte without meaning
+    const uint32_t* const words = reinterpret_cast<const uint32_t*>(bytes_) + (place >> 2);
+    return __funnelshift_r(words[0], words[1], (place & 3) * 8);
+  }
+
+ private:
+  __device__ static int32_t misses(const uint8_t* p) { return static_cast<int32_t>(reinterpret_cast<uintptr_t>(p) & 15); }
+
+  const FusedParams& p_;
+  uint8_t* const bytes_;
+  const int32_t row_bytes_, most_rows_;
+  const uint8_t* corner_ = nullptr;
+};
+
+// What a thread works on: a column of the tile and four rows, the last ones again where the tile is over the edge.
+struct Mine {
+  int32_t lane, warp, x, y[kRows];
+  __device__ int32_t row(int k) const { return warp + kWarps * k; }  // of the tile, or of a band
+};
+
+__device__ void across_then_down(const FusedParams& p, const Axis& columns, const Axis& rows, const Mine& mine, uint32_t* band, uint8_t* shared,
+                                 int32_t shared_bytes, Sums* outputs) {
+  Stage stage(p, shared, shared_bytes, columns.end - columns.begin);
+  const int32_t band_rows = min(kTile, stage.most_rows()), first_byte = (columns.starts[mine.x] - columns.begin) * p.pixel_bytes;
+  for (int32_t top = rows.begin; top < rows.end; top += band_rows) {
+    const int32_t count = min(band_rows, rows.end - top);
+    stage.load(columns.begin, columns.end, top, top + count);
+    __syncthreads();
+    int32_t place[kRows];
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) place[k] = stage.row_place(min(mine.row(k), count - 1)) + first_byte;
+    Sums across[kRows];
+    for (int32_t t = 0; t < columns.taps; ++t) {
+      const int32_t weight = columns.weight(t, mine.x);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) across[k].add(weight, stage.pixel(place[k] + t * p.pixel_bytes));
+    }
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) band[mine.row(k) * kTile + mine.lane] = across[k].packed();
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      const int32_t before = top - rows.starts[mine.y[k]], last = min(rows.taps, before + count);  // taps of earlier bands
+      for (int32_t t = max(before, 0); t < last; ++t) outputs[k].add(rows.weight(t, mine.y[k]), band[(t - before) * kTile + mine.lane]);
+    }
+    __syncthreads();
+  }
+}
+
+__device__ void down_then_across(const FusedParams& p, const Axis& columns, const Axis& rows, const Mine& mine, uint32_t* band, uint8_t* shared,
+                                 int32_t shared_bytes, Sums* outputs) {
+  Stage stage(p, shared, shared_bytes, kTile);
+  for (int32_t left = columns.begin; left < columns.end; left += kTile) {
+    const int32_t count = min(kTile, columns.end - left), column = min(mine.lane, count - 1) * p.pixel_bytes;
+    Sums down[kRows];
+    for (int32_t top = rows.begin; top < rows.end; top += stage.most_rows()) {
+      const int32_t bottom = min(top + stage.most_rows(), rows.end);
+      stage.load(left, left + count, top, bottom);
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        const int32_t start = rows.starts[mine.y[k]], last = min(rows.taps, bottom - start);
+        for (int32_t t = max(top - start, 0); t < last; ++t)
+          down[k].add(rows.weight(t, mine.y[k]), stage.pixel(stage.row_place(start + t - top) + column));
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) band[mine.row(k) * kTile + mine.lane] = down[k].packed();
+    __syncthreads();
+    const int32_t before = left - columns.starts[mine.x], last = min(columns.taps, before + count);  // taps of earlier bands
+    for (int32_t t = max(before, 0); t < last; ++t) {
+      const int32_t weight = columns.weight(t, mine.x);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) outputs[k].add(weight, band[mine.row(k) * kTile + t - before]);
+    }
+    __syncthreads();
+  }
 }
 
 __global__ void __launch_bounds__(kThreads) resample_tile(const __grid_constant__ FusedKernel kernel, int32_t stage_bytes) {
   extern __shared__ __align__(16) uint8_t shared[];
   uint32_t* const band = reinterpret_cast<uint32_t*>(shared);  // kTile rows of kTile pixels, RGBX
   uint8_t* const stage = shared + kTile * kTile * sizeof(uint32_t);
-  const auto i = static_cast<int32_t>(blockIdx.z), lane = static_cast<int32_t>(threadIdx.x % 32), warp = static_cast<int32_t>(threadIdx.x / 32);
+  const auto i = static_cast<int32_t>(blockIdx.z), left = static_cast<int32_t>(blockIdx.x) * kTile, top = static_cast<int32_t>(blockIdx.y) * kTile;
   const FusedParams& p = kernel.params[i];
   const int32_t width = kernel.out.w, height = kernel.out.h;
-  const auto left = static_cast<int32_t>(blockIdx.x) * kTile, top = static_cast<int32_t>(blockIdx.y) * kTile;
-  const int32_t *x_starts = kernel.table + p.x_table, *x_weights = x_starts + width;
-  const int32_t *y_starts = kernel.table + p.y_table, *y_weights = y_starts + height;
-  const Window columns(x_starts, left, width, p.x_taps), rows(y_starts, top, height, p.y_taps);
-  const int32_t row_bytes = staged_row_bytes(columns.end - columns.begin, p.pixel_bytes), blocks = row_bytes / 16;
-  const int32_t band_rows = min(kTile, stage_bytes / row_bytes);
-
-  const int32_t x = min(left + lane, width - 1);  // lanes beyond the edge work on its pixel, and do not store it
-  const int32_t first_byte = (x_starts[x] - columns.begin) * p.pixel_bytes;
-  int32_t ys[kRows], y_start[kRows];
+  const Axis columns(kernel.table + p.x_table, width, p.x_taps, left), rows(kernel.table + p.y_table, height, p.y_taps, top);
+  Mine mine{static_cast<int32_t>(threadIdx.x % 32), static_cast<int32_t>(threadIdx.x / 32), 0, {}};
+  mine.x = min(left + mine.lane, width - 1);
 #pragma unroll
-  for (int k = 0; k < kRows; ++k) {
-    ys[k] = min(top + warp + kWarps * k, height - 1);
-    y_start[k] = y_starts[ys[k]];
-  }
+  for (int k = 0; k < kRows; ++k) mine.y[k] = min(top + mine.row(k), height - 1);
 
   Sums outputs[kRows];
-  for (int32_t band_top = rows.begin; band_top < rows.end; band_top += band_rows) {
-    const int32_t count = min(band_rows, rows.end - band_top);
-    const uint8_t* const source = p.pixels + int64_t{band_top} * p.pitch;
-    for (int32_t at = static_cast<int32_t>(threadIdx.x); at < count * blocks; at += kThreads) {
-      const int32_t row = at / blocks;
-      const uint8_t* const pixels = source + int64_t{row} * p.pitch;
-      const uint8_t* const from = pixels + int64_t{columns.begin} * p.pixel_bytes;
-      const uint8_t* const to = pixels + int64_t{columns.end} * p.pixel_bytes;
-      stage_block(from, to, at - row * blocks, stage + row * row_bytes);
-    }
-    __syncthreads();
-
-    int32_t byte[kRows];  // of this lane's first input, by row
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      const int32_t row = min(warp + kWarps * k, count - 1);
-      const uint8_t* const from = source + int64_t{row} * p.pitch + int64_t{columns.begin} * p.pixel_bytes;
-      byte[k] = row * row_bytes + static_cast<int32_t>(reinterpret_cast<uintptr_t>(from) & 15) + first_byte;
-    }
-    Sums across[kRows];
-    const uint32_t* const words = reinterpret_cast<const uint32_t*>(stage);
-    for (int32_t t = 0; t < p.x_taps; ++t) {
-      const int32_t weight = x_weights[t * width + x];
-#pragma unroll
-      for (int k = 0; k < kRows; ++k) {
-        const int32_t word = byte[k] >> 2;
-        across[k].add(weight, __funnelshift_r(words[word], words[word + 1], (byte[k] & 3) * 8));
-        byte[k] += p.pixel_bytes;
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      const Rgb8 pixel = across[k].rounded();
-      band[(warp + kWarps * k) * kTile + lane] = static_cast<uint32_t>(pixel.r | pixel.g << 8 | pixel.b << 16);
-    }
-    __syncthreads();
-
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      const int32_t before = band_top - y_start[k];  // taps of earlier bands
-      const int32_t last = min(static_cast<int32_t>(p.y_taps), before + count);
-      for (int32_t t = max(before, 0); t < last; ++t)
-        outputs[k].add(y_weights[t * height + ys[k]], band[(t - before) * kTile + lane]);
-    }
-    __syncthreads();
-  }
+  if (p.vertical_first)
+    down_then_across(p, columns, rows, mine, band, stage, stage_bytes, outputs);
+  else
+    across_then_down(p, columns, rows, mine, band, stage, stage_bytes, outputs);
 
   long long grey = 0;
 #pragma unroll
-  for (int k = 0; k < kRows; ++k) {
-    const int32_t y = top + warp + kWarps * k;
-    if (left + lane < width && y < height) grey += kernel.emit(i, int64_t{y} * width + x, outputs[k].rounded());
-  }
+  for (int k = 0; k < kRows; ++k)
+    if (left + mine.lane < width && top + mine.row(k) < height)
+      grey += kernel.emit(i, int64_t{mine.y[k]} * width + mine.x, outputs[k].rounded());
   if (!p.waits_for_mean()) return;
   for (int offset = 16; offset > 0; offset /= 2) grey += __shfl_down_sync(0xFFFFFFFFu, grey, offset);
-  if (lane == 0)
+  if (mine.lane == 0)
     atomicAdd(reinterpret_cast<unsigned long long*>(kernel.grey_sums + kernel.samples.first + i), static_cast<unsigned long long>(grey));
 }
 
@@ -139,7 +188,9 @@ int32_t stage_bytes_of(const FusedKernel& kernel) {
   for (int32_t i = 0; i < kernel.samples.count; ++i) {
     const FusedParams& p = kernel.params[i];
     const int64_t columns = std::min<int64_t>(p.in_width, int64_t{kTile} * p.in_width / p.resized_width + 2 * p.x_taps);
-    most = std::max<int64_t>(most, int64_t{kTile} * staged_row_bytes(static_cast<int32_t>(columns), p.pixel_bytes));
+    const int64_t rows = std::min<int64_t>(p.in_height, int64_t{kTile} * p.in_height / p.resized_height + 2 * p.y_taps);
+    most = std::max<int64_t>(most, p.vertical_first ? rows * staged_row_bytes(kTile, p.pixel_bytes)
+                                                    : int64_t{kTile} * staged_row_bytes(static_cast<int32_t>(columns), p.pixel_bytes));
   }
   return static_cast<int32_t>(std::min<int64_t>(most, kMostStageBytes));
 }

@@ -1,6 +1,7 @@
 #include "device/fused_augment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "device/batch_ops.h"
@@ -64,12 +65,15 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
   p.resized_width = a.width, p.resized_height = a.height;
   p.left = a.left, p.top = a.top;
   p.cubic = is_cubic(a);
+  // Pillow 13's rule; as in transforms/sample_plan.cpp.
+  p.vertical_first = a.height < a.crop.height && int64_t{a.crop.height} - a.height > 2 * (int64_t{a.crop.width} - a.width);
   p.x_taps = static_cast<uint16_t>(taps_of(a.crop.width, a.width, p.cubic));
   p.y_taps = static_cast<uint16_t>(taps_of(a.crop.height, a.height, p.cubic));
   p.x_table = static_cast<int32_t>(table_entry);
   p.y_table = p.x_table + out.w * (1 + p.x_taps);
   p.flip_x = a.flip_horizontal, p.flip_y = a.flip_vertical, p.to_grey = a.grayscale;
   p.jitter = jitter_params(a.jitter);
+  p.jitter.factor[JitterParams::hue] = static_cast<float>(std::trunc(a.jitter.hue * 255));  // what torchvision adds to Pillow's hue
   return p;
 }
 

@@ -1,7 +1,7 @@
 // fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize, flips, colour jitter, grey,
 // cast and normalise, with no picture in between in memory (but one of the output's size where contrast needs the mean).
 //
-// Pixels equal the CPU transforms' (src/transforms and Pillow) but for crops that Pillow resizes vertically first, and hue: one level.
+// Pixels equal the CPU transforms' (src/transforms, which are Pillow's), values to the last bits of f32.
 // Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the picture and the rule,
 // Error(unavailable) when the device cannot be used.
 #pragma once

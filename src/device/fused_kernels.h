@@ -1,9 +1,8 @@
 // The three steps of fused_augment() as kernels see them: the resize's weights, the resize, and the colours of pictures whose contrast
 // needs their mean grey first. batch_kernels.h says how kernels are made.
 //
-// The resize is Pillow's: antialiased, its weights computed in f64 and rounded to 22 fractional bits, 8-bit rows between the horizontal
-// and the vertical pass. (For some tall crops Pillow 13 starts vertically: at most one level of difference.) Flips and the position in
-// the resized picture are in the weights.
+// The resize is Pillow's, to the bit: antialiased, its weights computed in f64 and rounded to 22 fractional bits, 8-bit pixels between the
+// horizontal and the vertical pass, whose order is Pillow 13's. Flips and the position in the resized picture are in the weights.
 #pragma once
 
 #include <cmath>
@@ -24,7 +23,7 @@ struct FusedParams {
   int32_t left, top;           // of the output in the resized picture
   int32_t x_table, y_table;    // where the weights begin in FusedKernel::table
   uint16_t x_taps, y_taps;     // weights of every output; the surplus is zero
-  bool cubic, flip_x, flip_y, to_grey;
+  bool cubic, vertical_first, flip_x, flip_y, to_grey;
   JitterParams jitter;
 
   MILLRACE_BOTH bool waits_for_mean() const { return has_op(jitter, JitterParams::contrast); }
@@ -133,10 +132,11 @@ struct FinishKernel : FusedKernel {
   }
 };
 
-// The resize between the two has a shape of its own (kernel_launch.h: resample). Outputs of a block of the GPU's, and the bytes of shared memory that it may use for inputs.
+// The resize between the two has a shape of its own (kernel_launch.h: resample). A block of the GPU's makes tiles of this many outputs a
+// side, its inputs in at most so much shared memory.
 inline constexpr int32_t kTile = 32, kMostStageBytes = 40 << 10;
 
-// Bytes of one row of inputs under a tile, as blocks of 16 that begin at any byte.
+// Bytes of one row of inputs there, as blocks of 16 that begin at any byte.
 MILLRACE_BOTH inline int32_t staged_row_bytes(int32_t columns, int32_t pixel_bytes) { return (columns * pixel_bytes + 30) / 16 * 16; }
 
 }  // namespace millrace

@@ -22,7 +22,7 @@ namespace millrace {
 struct JitterParams {
   enum Op : uint8_t { brightness, contrast, saturation, hue, none };  // as ColorOp
   uint8_t order[4] = {none, none, none, none};
-  float factor[4] = {1, 1, 1, 0};  // by Op
+  float factor[4] = {1, 1, 1, 0};  // by Op; hue in turns, but for 8-bit arithmetic in 1/256 of a turn
 };
 
 MILLRACE_BOTH inline float clamped(float v, float low, float high) { return fminf(fmaxf(v, low), high); }
@@ -56,29 +56,25 @@ MILLRACE_BOTH inline Sector<T> sector(int32_t i, T v, T p, T q, T t) {
   }
 }
 
-// The colour's place on its circle in turns, before it is wrapped into 0..1; `range` is the largest minus the smallest channel, not 0.
-MILLRACE_BOTH inline float hue_of(float r, float g, float b, float largest, float range) {
-  const float rc = (largest - r) / range, gc = (largest - g) / range, bc = (largest - b) / range;
-  const float sixths = r == largest ? bc - gc : g == largest ? 2.0f + rc - bc : 4.0f + gc - rc;
-  return sixths * (1.0f / 6.0f) + 1.0f;
-}
-
-// Turns the colours by `turns` of 1/256 of the circle: to 8-bit HSV and back, as Pillow's modes do it.
+// Turns the colours by `turns` of 1/256 of the circle: to 8-bit HSV and back, as Pillow's modes do it. Its mixture of f32 and f64 is
+// kept: a hue that falls on the other side of a whole number changes a channel by up to six levels.
 MILLRACE_BOTH inline Rgb8 turned8(Rgb8 p, int32_t turns) {
   const int32_t largest = p.r > p.g ? (p.r > p.b ? p.r : p.b) : (p.g > p.b ? p.g : p.b);
   const int32_t smallest = p.r < p.g ? (p.r < p.b ? p.r : p.b) : (p.g < p.b ? p.g : p.b);
   if (largest == smallest) return p;
   const auto range = static_cast<float>(largest - smallest), value = static_cast<float>(largest);
-  float h = hue_of(static_cast<float>(p.r), static_cast<float>(p.g), static_cast<float>(p.b), value, range);
-  h -= floorf(h);
-  const int32_t hue = (clamped8(static_cast<int32_t>(h * 255.0f)) + turns) & 255;
-  const int32_t saturation = clamped8(static_cast<int32_t>(range / value * 255.0f));
+  const float rc = static_cast<float>(largest - p.r) / range, gc = static_cast<float>(largest - p.g) / range;
+  const float bc = static_cast<float>(largest - p.b) / range;
+  const float sixths = p.r == largest ? bc - gc : static_cast<float>(p.g == largest ? 2.0 + rc - bc : 4.0 + gc - rc);
+  const double turn = sixths / 6.0 + 1.0;  // of 5/6 to 2
+  const auto h = static_cast<float>(turn >= 1.0 ? turn - 1.0 : turn);
+  const int32_t hue = (static_cast<int32_t>(h * 255.0) + turns) & 255, saturation = static_cast<int32_t>(range / value * 255.0);
   if (saturation == 0) return {largest, largest, largest};
-  const float sixths = static_cast<float>(hue) * 6.0f / 255.0f, whole = floorf(sixths);
-  const float f = sixths - whole, s = static_cast<float>(saturation) / 255.0f;
-  const auto part = [value](float share) { return clamped8(static_cast<int32_t>(roundf(value * share))); };
-  const auto out = sector<int32_t>(static_cast<int32_t>(whole) % 6, largest, part(1.0f - s), part(1.0f - s * f),
-                                   part(1.0f - s * (1.0f - f)));
+  const double place = static_cast<float>(hue) * 6.0 / 255.0;
+  const auto i = static_cast<int32_t>(place);
+  const auto f = static_cast<float>(place - i), s = static_cast<float>(saturation / 255.0);
+  const auto part = [value](double share) { return static_cast<int32_t>(round(value * share)); };
+  const auto out = sector<int32_t>(i % 6, largest, part(1.0 - s), part(1.0 - s * f), part(1.0 - s * (1.0 - f)));
   return {out.r, out.g, out.b};
 }
 
@@ -89,7 +85,7 @@ MILLRACE_BOTH inline Rgb8 jittered8(Rgb8 p, const JitterParams& jitter, int32_t 
       case JitterParams::brightness: p = blended8(0, p, jitter.factor[0]); break;
       case JitterParams::contrast: p = blended8(mean, p, jitter.factor[1]); break;
       case JitterParams::saturation: p = blended8(grey8(p), p, jitter.factor[2]); break;
-      case JitterParams::hue: p = turned8(p, static_cast<int32_t>(jitter.factor[3] * 255.0f)); break;
+      case JitterParams::hue: p = turned8(p, static_cast<int32_t>(jitter.factor[3])); break;
       default: break;
     }
   }
@@ -122,9 +118,12 @@ MILLRACE_BOTH inline Rgb blended(float base, Rgb p, float factor, ValueRange ran
 MILLRACE_BOTH inline Rgb turned(Rgb p, float turns, ValueRange range) {
   if (range.whole) p = {p.r * (1.0f / 255), p.g * (1.0f / 255), p.b * (1.0f / 255)};
   const float largest = fmaxf(p.r, fmaxf(p.g, p.b)), width = largest - fminf(p.r, fminf(p.g, p.b));
-  float h = width == 0 ? 1.0f : hue_of(p.r, p.g, p.b, largest, width);
-  h -= floorf(h);
-  h += turns;
+  float h = turns;
+  if (width != 0) {
+    const float rc = (largest - p.r) / width, gc = (largest - p.g) / width, bc = (largest - p.b) / width;
+    const float place = p.r == largest ? bc - gc : p.g == largest ? 2.0f + rc - bc : 4.0f + gc - rc, turn = place * (1.0f / 6.0f) + 1.0f;
+    h += turn - floorf(turn);
+  }
   h -= floorf(h);
   const float s = width == 0 ? 0.0f : width / largest, sixths = h * 6.0f, whole = floorf(sixths), f = sixths - whole;
   const float low = clamped((1.0f - s) * largest, 0.0f, 1.0f), falling = clamped((1.0f - s * f) * largest, 0.0f, 1.0f);
