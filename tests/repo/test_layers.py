@@ -10,7 +10,7 @@ from repo_tree import ROOT, files, lines, name
 
 SRC = ROOT / "src"
 MODULES = sorted(p.parent.name for p in SRC.glob("*/CMakeLists.txt"))
-CODE = (".h", ".cpp", ".cu")
+CODE = (".h", ".cpp", ".cu", ".cuh")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
