@@ -56,7 +56,7 @@ test: configure
 	@python -m pytest $(ARGS)
 
 # -O1 compiles in half the time and keeps stack traces readable; the sanitizers see the same code.
-SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEVELOPER) \
+SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_CUDA=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEVELOPER) \
   -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1
 
 # Thread sanitizers older than 2024 need addresses that are not randomised as widely as new kernels do.

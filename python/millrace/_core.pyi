@@ -313,3 +313,68 @@ class BatchCopier:
     @property
     def lock_failure(self) -> str:
         """Why host memory could not be page-locked; empty while it could."""
+
+# Batches of pictures, in place of tensors: (address, dtype, n, c, h, w, channels_last); `place`: (CUDA device or -1, its stream or 0).
+# The caller holds the memory. On a device the work is enqueued when the function returns.
+_Images = tuple[int, str, int, int, int, int, bool]
+_Place = tuple[int, int]
+
+def cuda_missing_reason() -> str:
+    """Why no CUDA device can be used, with the remedy; empty when one can."""
+
+def batch_normalize(images: _Images, out: _Images, mean: list[float], std: list[float], place: _Place) -> None: ...
+def batch_flip(images: _Images, out: _Images, flipped: NDArray[np.uint8], place: _Place) -> None: ...
+def batch_affine(
+    images: _Images, out: _Images, inverse: NDArray[np.float64], bilinear: bool, fill: list[float], place: _Place
+) -> None:
+    """`inverse`: (n, 6), from an output's (x, y) to the input's."""
+
+def batch_color(
+    images: _Images,
+    out: _Images,
+    order: NDArray[np.uint8],
+    factors: NDArray[np.float64],
+    to_grey: NDArray[np.uint8],
+    grey_sums: int,
+    place: _Place,
+) -> None:
+    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4); `grey_sums`: address of n zeros, int64."""
+
+def batch_erase(
+    images: _Images, out: _Images, boxes: NDArray[np.int32], value: list[float], seed: int, place: _Place
+) -> None:
+    """`boxes`: (n, 4) left, top, width, height; no `value`: normal noise."""
+
+def batch_mix(
+    images: _Images,
+    out: _Images,
+    partners: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    boxes: NDArray[np.int32],
+    place: _Place,
+) -> None: ...
+
+class FusedPlan:
+    """Crops, resizes, flips and colours of some pictures, to be made a batch in one go."""
+
+    def __init__(
+        self,
+        geometry: NDArray[np.int32],
+        flags: NDArray[np.uint8],
+        bicubic: bool,
+        order: NDArray[np.uint8],
+        factors: NDArray[np.float64],
+    ) -> None:
+        """`geometry`: (n, 8) crop (left, top, width, height), its new (width, height), (left, top) of the output in that; `flags`: (n, 3)
+        flip horizontally, flip vertically, to grey."""
+    def workspace_bytes(self, height: int, width: int) -> int: ...
+    def run(
+        self,
+        pictures: list[tuple[int, int, int, int, int]],
+        mean: list[float],
+        std: list[float],
+        out: _Images,
+        workspace: int,
+        place: _Place,
+    ) -> None:
+        """`pictures`: (address, width, height, pitch in bytes, bytes per pixel)."""

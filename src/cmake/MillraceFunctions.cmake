@@ -1,13 +1,14 @@
 # millrace_module(<name> SOURCES ... [USES module ...] [LINKS library ...]): the static library of src/<name>.
 function(millrace_flags target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-    # Pillow's and torch's arithmetic is reproduced to the bit: no silent fused multiply-adds.
-    -ffp-contract=off)
+  # Pillow's and torch's arithmetic is reproduced to the bit: no silent fused multiply-adds, on the GPU neither.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off>
+    $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -Xcompiler=-Wall,-Wno-unknown-pragmas,-ffp-contract=off>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE -Wno-restrict)  # false alarms on std::string's operator+ (GCC bug 105651)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)  # false alarms on std::string's operator+ (GCC bug 105651)
   endif()
   if(MILLRACE_DEVELOPER)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()
   if(MILLRACE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -g)

@@ -3,6 +3,8 @@ option(MILLRACE_PYTHON "Build the Python module (needs Python, pybind11, torch)"
 option(MILLRACE_TESTS "Build the C++ tests (needs GoogleTest)" OFF)
 option(MILLRACE_BENCHMARKS "Build the native micro-benchmarks" OFF)
 option(MILLRACE_DEVELOPER "Warnings are errors" OFF)
+set(MILLRACE_CUDA "AUTO" CACHE STRING "GPU code: AUTO (when nvcc is there), ON or OFF")
+set_property(CACHE MILLRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "Sanitizer for everything: address, thread, undefined, or a comma list; empty for none")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -13,6 +15,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_program(MILLRACE_CCACHE ccache)
@@ -21,16 +24,19 @@ if(MILLRACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 function(millrace_print_options)
-  if(CUDAToolkit_FOUND)
-    set(cuda "found ${CUDAToolkit_VERSION} (no code uses it yet)")
+  if(MILLRACE_HAVE_CUDA)
+    list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
+    set(cuda "${CMAKE_CUDA_COMPILER_VERSION} for ${architectures}")
+  elseif(MILLRACE_CUDA STREQUAL "OFF")
+    set(cuda "switched off")
   else()
-    set(cuda "not found (not needed)")
+    set(cuda "not found (only GPU tensors need it)")
   endif()
   message(STATUS "millrace ${PROJECT_VERSION}")
   foreach(row
       "build type|${CMAKE_BUILD_TYPE}" "compiler|${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       "MILLRACE_PYTHON|${MILLRACE_PYTHON}" "MILLRACE_TESTS|${MILLRACE_TESTS}" "MILLRACE_BENCHMARKS|${MILLRACE_BENCHMARKS}"
-      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}"
+      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"
       "libjpeg|${JPEG_VERSION} ${JPEG_LIBRARIES}" "highway|${HWY_VERSION}" "torch|${Torch_VERSION}" "CUDA Toolkit|${cuda}")
     string(REPLACE "|" ";" cells "${row}")
     list(GET cells 0 name)

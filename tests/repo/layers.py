@@ -11,9 +11,11 @@ LAYERS: dict[str, set[str]] = {
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
     "collate": {"base", "core"},
-    "device": {"base", "core"},
-    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate"},
+    "device": {"base", "core", "transforms"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device"},
     "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device", "loader"},
+    "cuda": {"base", "core", "transforms", "device"},
+    "nocuda": {"base", "core", "transforms", "device"},
 }
 
 # Outside headers by their beginning, and the only folders that may see them.
@@ -26,6 +28,6 @@ OUTSIDE: dict[str, set[str]] = {
     "c10/": {"src/torch_bridge", "python/bindings"},
     "pybind11/": {"src/torch_bridge", "python/bindings"},
     "Python.h": {"src/torch_bridge", "python/bindings"},
-    "cuda": set(),
-    "nvjpeg": set(),
+    "cuda_": {"src/cuda"},
+    "nvjpeg": {"src/cuda"},
 }

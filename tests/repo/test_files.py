@@ -6,7 +6,7 @@ from pathlib import Path
 
 from repo_tree import ROOT, files, lines, name
 
-CODE = files(".h", ".cpp", ".py", ".sh", ".cmake")
+CODE = files(".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake")
 ROOT_FILES = [ROOT / n for n in ("Makefile", "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")]
 MAX_LINES, MAX_HEADER_LINES, MAX_COLUMNS = 400, 250, 140
 
@@ -46,7 +46,7 @@ def test_headers_are_guarded() -> None:
 
 
 def test_nothing_is_left_undone() -> None:
-    texts = files(".h", ".cpp", ".py", ".sh", ".cmake", ".md", ".txt", ".toml") + ROOT_FILES + [ROOT / ".ci/run"]
+    texts = files(".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".md", ".txt", ".toml") + ROOT_FILES + [ROOT / ".ci/run"]
     wrong = [f"{name(p)}:{i}: {line.strip()}" for p in texts if p.name != "LICENSE"
              for i, line in enumerate(lines(p), 1) if FORBIDDEN.search(line)]
     assert not wrong, "unfinished work, or a path of somebody's machine"

@@ -9,7 +9,8 @@ from layers import LAYERS, OUTSIDE
 from repo_tree import ROOT, files, lines, name
 
 SRC = ROOT / "src"
-MODULES = sorted(p.name for p in SRC.iterdir() if p.is_dir() and p.name != "cmake" and any(p.glob("*.h")))
+MODULES = sorted(p.parent.name for p in SRC.glob("*/CMakeLists.txt"))
+CODE = (".h", ".cpp", ".cu", ".cuh")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -47,7 +48,7 @@ def test_nobody_is_above_itself() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_includes_look_down(module: str) -> None:
     allowed = LAYERS[module] | {module, "millrace"}
-    wrong = [f"{name(path)}: {header}" for path in files(".h", ".cpp", under=(f"src/{module}",)) for header in includes(path)
+    wrong = [f"{name(path)}: {header}" for path in files(*CODE, under=(f"src/{module}",)) for header in includes(path)
              if "/" in header and header.split("/")[0] in {*MODULES, "millrace", "bindings"} - allowed]
     assert not wrong, f"{module} may include only {sorted(allowed)}"
 
@@ -75,7 +76,7 @@ def test_the_umbrella_has_every_public_header() -> None:
 
 def test_outside_headers_stay_in_their_folders() -> None:
     wrong = []
-    for path in files(".h", ".cpp", under=("src", "include", "python")):
+    for path in files(*CODE, under=("src", "include", "python")):
         folder = "/".join(path.relative_to(ROOT).parts[:2])
         for start, homes in OUTSIDE.items():
             wrong += [f"{name(path)}: {header}" for header in includes(path) if header.startswith(start) and folder not in homes]
@@ -84,8 +85,8 @@ def test_outside_headers_stay_in_their_folders() -> None:
 
 @pytest.mark.parametrize("folder", [f"src/{m}" for m in MODULES] + ["python/bindings"])
 def test_every_source_is_built(folder: str) -> None:
-    listed = set(re.findall(r"[a-z_0-9]+\.cpp", (ROOT / folder / "CMakeLists.txt").read_text()))
-    assert listed == {path.name for path in (ROOT / folder).glob("*.cpp")}
+    listed = set(re.findall(r"[a-z_0-9]+\.(?:cpp|cu)\b", (ROOT / folder / "CMakeLists.txt").read_text()))
+    assert listed == {path.name for path in (ROOT / folder).iterdir() if path.suffix in (".cpp", ".cu")}
 
 
 def test_cpp_tests_mirror_src() -> None:

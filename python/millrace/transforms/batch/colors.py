@@ -1,0 +1,101 @@
+"""ColorJitter, RandomGrayscale, Normalize on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+
+from . import functional as F
+from .base import BatchTransform, Params, check_probability
+
+Range = Union[float, Sequence[float], None]
+
+
+def factor_range(value: Range, name: str, center: float = 1.0, low: float = 0.0, high: float = float("inf")) -> Optional[tuple[float, float]]:
+    """torchvision's rule: a number is a distance from `center`, a pair a range; None when nothing is to change."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float)):
+        if value < 0:
+            raise ValueError(f"if {name} is a single number, it must not be negative, but it is {value}")
+        first, last = max(center - value, low), center + value
+    else:
+        first, last = (float(v) for v in value)
+    if not low <= first <= last <= high:
+        raise ValueError(f"{name} values should be between {low} and {high} and in order, but got {(first, last)}")
+    return None if first == last == center else (float(first), float(last))
+
+
+class ColorJitter(BatchTransform):
+    """Brightness, contrast, saturation and hue of each image changed in an order of its own; arguments as torchvision's ColorJitter.
+
+    Needs values of 0..255 (uint8) or 0..1 (floats). One channel: brightness and contrast only.
+    """
+
+    def __init__(self, brightness: Range = None, contrast: Range = None, saturation: Range = None, hue: Range = None, *,
+                 generator: Optional[torch.Generator] = None) -> None:
+        super().__init__()
+        self.brightness = factor_range(brightness, "brightness")
+        self.contrast = factor_range(contrast, "contrast")
+        self.saturation = factor_range(saturation, "saturation")
+        self.hue = factor_range(hue, "hue", center=0.0, low=-0.5, high=0.5)
+        self.generator = generator
+
+    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
+        ranges = (self.brightness, self.contrast, self.saturation, self.hue)
+        n = len(images)
+        order = rng.permuted(np.tile(np.arange(4, dtype=np.uint8), (n, 1)), axis=1)
+        factors = np.ones((n, 4))
+        for op, limits in enumerate(ranges):
+            if limits is None:
+                order[order == op] = F.NO_ORDER
+            else:
+                factors[:, op] = rng.uniform(*limits, n)
+        if self.hue is None:
+            factors[:, 3] = 0
+        return {"order": order, "factors": factors}
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        return F.color_jitter(images, **params)
+
+
+class RandomGrayscale(BatchTransform):
+    """Each image grey in all channels with probability `p`."""
+
+    def __init__(self, p: float = 0.1, *, generator: Optional[torch.Generator] = None) -> None:
+        super().__init__()
+        self.p = check_probability(p)
+        self.generator = generator
+
+    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
+        return {"to_grey": rng.random(len(images)) < self.p}
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        n = len(images)
+        return F.color_jitter(images, np.full((n, 4), F.NO_ORDER), np.tile([1.0, 1.0, 1.0, 0.0], (n, 1)), params["to_grey"])
+
+
+class Normalize(BatchTransform):
+    """(v / 255 - mean) / std for uint8 images, (v - mean) / std for floats, as `dtype`.
+
+    `mean`, `std`: one value, or one per channel. `channels_last`: the result's memory format; None keeps the images'.
+    """
+
+    def __init__(self, mean: F.Numbers, std: F.Numbers, dtype: torch.dtype = torch.float32, channels_last: Optional[bool] = None) -> None:
+        super().__init__()
+        self.mean, self.std = F.numbers(mean), F.numbers(std)
+        if 0.0 in self.std:
+            raise ValueError("std has a zero, and nothing can be divided by it; use a larger std")
+        if dtype not in F.DTYPES or not dtype.is_floating_point:
+            raise ValueError(f"normalised images must be float16, bfloat16 or float32, not {dtype}")
+        self.dtype, self.channels_last = dtype, channels_last
+
+    def forward(self, images: torch.Tensor, *labels: Any, key: Optional[int] = None) -> Any:
+        out = self.apply(images, {})  # nothing to draw: torch's generator stays where it is
+        return (out, *labels) if labels else out
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        return F.normalize(images, self.mean, self.std, self.dtype, self.channels_last)

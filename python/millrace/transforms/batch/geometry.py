@@ -1,0 +1,158 @@
+"""RandomHorizontalFlip, RandomRotation, RandomAffine, RandomErasing on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+
+from . import functional as F
+from .base import BatchTransform, Params, check_probability, check_range
+
+Range = Union[float, Sequence[float]]
+
+
+def interpolation_name(interpolation: Any) -> str:
+    """'nearest' or 'bilinear', from these words or torchvision's InterpolationMode."""
+    name = getattr(interpolation, "value", interpolation)
+    if name not in ("nearest", "bilinear"):
+        raise ValueError(f"interpolation must be 'nearest' or 'bilinear', not {interpolation!r}")
+    return name
+
+
+def inverse_affine(
+    angle: np.ndarray, translate: np.ndarray, scale: np.ndarray, shear: np.ndarray, center: Optional[Sequence[float]], size: Sequence[int]
+) -> np.ndarray:
+    """The maps (n, 6) from output to input pixels: angles (n) and shears (n, 2) in degrees, translations (n, 2) in pixels.
+
+    The forward map turns clockwise, as torchvision's affine: shear, then scale, turn, translate, around `center` (x, y; None: the middle
+    of `size`, (width, height)).
+    """
+    cx, cy = center if center is not None else (size[0] / 2, size[1] / 2)
+    turn, shear_x, shear_y = np.radians(angle), np.radians(shear[:, 0]), np.radians(shear[:, 1])
+    cos, sin, tan = np.cos(turn - shear_y) / np.cos(shear_y), np.sin(turn - shear_y) / np.cos(shear_y), np.tan(shear_x)
+    a, b, c, d = cos, -cos * tan - np.sin(turn), sin, -sin * tan + np.cos(turn)  # of determinant 1
+    inverse = np.stack([d, -b, -c, a], axis=1) / scale[:, None]
+    out_x, out_y = cx + translate[:, 0], cy + translate[:, 1]  # where the centre goes
+    maps = np.empty((len(angle), 6))
+    maps[:, [0, 1, 3, 4]] = inverse
+    maps[:, 2] = cx - inverse[:, 0] * out_x - inverse[:, 1] * out_y
+    maps[:, 5] = cy - inverse[:, 2] * out_x - inverse[:, 3] * out_y
+    return maps
+
+
+class RandomHorizontalFlip(BatchTransform):
+    """Mirrors each image with probability `p`."""
+
+    def __init__(self, p: float = 0.5, *, generator: Optional[torch.Generator] = None) -> None:
+        super().__init__()
+        self.p = check_probability(p)
+        self.generator = generator
+
+    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
+        return {"flipped": rng.random(len(images)) < self.p}
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        return F.horizontal_flip(images, params["flipped"])
+
+
+class RandomAffine(BatchTransform):
+    """Turns, moves, scales and shears each image; arguments as torchvision's RandomAffine.
+
+    `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max); `shear`: number, (min, max) of
+    x, or (min, max, min, max) of x and y, in degrees; `interpolation`: "nearest" or "bilinear"; `center`: (x, y) in pixels.
+    """
+
+    def __init__(self, degrees: Range, translate: Optional[Sequence[float]] = None, scale: Optional[Sequence[float]] = None,
+                 shear: Optional[Range] = None, interpolation: Any = "nearest", fill: Range = 0, center: Optional[Sequence[float]] = None, *,
+                 generator: Optional[torch.Generator] = None) -> None:
+        super().__init__()
+        self.degrees = check_range(degrees, "degrees")
+        if translate is not None and (len(translate) != 2 or not all(0.0 <= t <= 1.0 for t in translate)):
+            raise ValueError(f"translate must be two shares between 0 and 1, not {translate}")
+        if scale is not None and (len(scale) != 2 or not 0 < scale[0] <= scale[1]):
+            raise ValueError(f"scale must be two positive numbers (min, max), not {scale}")
+        self.translate = None if translate is None else tuple(translate)
+        self.scale = None if scale is None else tuple(scale)
+        shears = None if shear is None else tuple(shear) if isinstance(shear, Sequence) and len(shear) == 4 else check_range(shear, "shear")
+        self.shear = None if shears is None else (*shears, 0.0, 0.0)[:4]
+        self.interpolation, self.fill, self.center = interpolation_name(interpolation), fill, center
+        self.generator = generator
+
+    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
+        n, (height, width) = len(images), images.shape[-2:]
+        angle = rng.uniform(*self.degrees, n)
+        translate, scale, shear = np.zeros((n, 2)), np.ones(n), np.zeros((n, 2))
+        if self.translate is not None:
+            most = np.array([self.translate[0] * width, self.translate[1] * height])
+            translate = np.round(rng.uniform(-most, most, (n, 2)))
+        if self.scale is not None:
+            scale = rng.uniform(*self.scale, n)
+        if self.shear is not None:
+            shear = rng.uniform(self.shear[0::2], self.shear[1::2], (n, 2))
+        return {"angle": angle, "translate": translate, "scale": scale, "shear": shear}
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        maps = inverse_affine(**params, center=self.center, size=(images.shape[-1], images.shape[-2]))
+        return F.affine(images, maps, self.interpolation, self.fill)
+
+
+class RandomRotation(RandomAffine):
+    """Turns each image anticlockwise by an angle of `degrees` (number or (min, max)); its size stays."""
+
+    def __init__(self, degrees: Range, interpolation: Any = "nearest", expand: bool = False, center: Optional[Sequence[float]] = None,
+                 fill: Range = 0, *, generator: Optional[torch.Generator] = None) -> None:
+        if expand:
+            raise ValueError("expand=True would give each image of the batch a size of its own; use RandomRotation on samples for that")
+        super().__init__(degrees, interpolation=interpolation, fill=fill, center=center, generator=generator)
+
+    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
+        return {"angle": rng.uniform(*self.degrees, len(images))}
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        n = len(images)
+        still = {"translate": np.zeros((n, 2)), "scale": np.ones(n), "shear": np.zeros((n, 2))}
+        return super().apply(images, {"angle": -np.asarray(params["angle"]), **still})  # rotations count the other way round
+
+
+class RandomErasing(BatchTransform):
+    """Erases a box of each image with probability `p`; arguments as torchvision's RandomErasing.
+
+    `scale`: share of the area, `ratio`: height to width, `value`: number, one per channel, or "random" (normal noise; float images).
+    """
+
+    TRIES = 10
+
+    def __init__(self, p: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3),
+                 value: Union[float, Sequence[float], str] = 0, inplace: bool = False, *,
+                 generator: Optional[torch.Generator] = None) -> None:
+        super().__init__()
+        self.p = check_probability(p)
+        if not 0 <= scale[0] <= scale[1] <= 1:
+            raise ValueError(f"scale must be two shares of the area between 0 and 1, (min, max), not {scale}")
+        if not 0 < ratio[0] <= ratio[1]:
+            raise ValueError(f"ratio must be two positive numbers (min, max), not {ratio}")
+        if isinstance(value, str) and value != "random":
+            raise ValueError(f"if value is a string, it must be 'random', not {value!r}")
+        self.scale, self.ratio, self.value, self.inplace = tuple(scale), tuple(ratio), value, inplace
+        self.generator = generator
+
+    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
+        n, (height, width) = len(images), images.shape[-2:]
+        shape = (n, self.TRIES)
+        area = height * width * rng.uniform(*self.scale, shape)
+        aspect = np.exp(rng.uniform(*np.log(self.ratio), shape))
+        heights, widths = np.round(np.sqrt(area * aspect)), np.round(np.sqrt(area / aspect))
+        fits = (heights < height) & (widths < width)
+        first = np.arange(n), fits.argmax(axis=1)  # of the tries: the first that fits
+        h, w = heights[first], widths[first]
+        top, left = np.floor(rng.random(n) * (height - h + 1)), np.floor(rng.random(n) * (width - w + 1))
+        boxes = np.stack([left, top, w, h], axis=1)
+        boxes[~((rng.random(n) < self.p) & fits.any(axis=1))] = 0
+        return {"boxes": boxes.astype(np.int32), "seed": int(rng.integers(2**63))}
+
+    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        value = None if isinstance(self.value, str) else self.value
+        return F.erase(images, params["boxes"], value, params["seed"], self.inplace)

@@ -1,0 +1,43 @@
+// fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize, flips, colour jitter, grey,
+// cast and normalise, with no picture in between in memory (but one of the output's size where contrast needs the mean).
+//
+// Pixels equal the CPU transforms' (src/transforms, which are Pillow's), values to the last bits of f32.
+// Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the picture and the rule,
+// Error(unavailable) when the device cannot be used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/geometry.h"
+#include "device/batch_images.h"
+#include "device/kernel_launch.h"
+#include "millrace/transform_spec.h"
+#include "transforms/params.h"
+
+namespace millrace {
+
+// A borrowed picture in the place's memory: interleaved RGB (3 bytes a pixel) or RGBX (4).
+struct DecodedPicture {
+  const uint8_t* pixels = nullptr;
+  int32_t width = 0, height = 0, pitch_bytes = 0, pixel_bytes = 3;
+};
+
+struct Augmentation {
+  Rect crop;                                              // of the picture
+  int32_t width = 0, height = 0;                          // what the crop is resized to
+  Interpolation interpolation = Interpolation::bilinear;  // or bicubic
+  int32_t left = 0, top = 0;                              // of the output in the resized picture; what lies outside is black
+  bool flip_horizontal = false, flip_vertical = false, grayscale = false;
+  ColorJitterParams jitter{};
+};
+
+// Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the stream has done the work.
+size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width);
+
+// out: (n, 3, h, w), either layout. uint8: values 0..255, no mean and std; floats: (v / 255 - mean) / std, or v / 255 without them.
+void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations, std::span<const double> mean,
+                   std::span<const double> std, const BatchImages& out, void* workspace, const Place& place);
+
+}  // namespace millrace

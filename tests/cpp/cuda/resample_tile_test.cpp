@@ -1,0 +1,91 @@
+// The GPU's resize, its threads run by the CPU, against the reference: the same bits for both orders of passes, odd sizes, flips, crops
+// over the edge, rows at any alignment, and shrinking that needs many bands.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "emulated_block.h"
+
+namespace millrace::cuda {
+namespace {
+alignas(16) uint8_t block_memory[64 << 10];  // what the kernel declares as its block's
+}
+}  // namespace millrace::cuda
+
+#include "cuda/resample_tile.cuh"
+#include "device/batch_ops.h"
+#include "device/kernel_launch.h"
+
+namespace millrace {
+namespace {
+
+struct Sample {
+  int32_t in_width, in_height, resized_width, resized_height, left, top, pixel_bytes;
+  bool cubic, flip_x, flip_y, contrast;
+};
+const Sample kSamples[] = {
+    {97, 61, 45, 37, 0, 0, 3, false, false, false, false},    // across first
+    {50, 200, 45, 37, 0, 0, 3, false, true, false, true},     // down first
+    {50, 201, 45, 37, 0, 0, 4, true, false, true, false},     // four bytes a pixel
+    {20, 15, 60, 70, 9, 20, 3, true, true, true, true},       // larger, and cut
+    {33, 40, 30, 31, -9, 4, 3, false, false, false, false},   // smaller than the output: black around it
+    {1500, 40, 45, 37, 0, 0, 3, true, false, false, true},    // wide inputs: bands of few rows
+    {40, 1900, 45, 37, 0, 0, 3, true, false, false, false},   // tall inputs: many pieces
+    {1, 1, 45, 37, 0, 0, 3, false, false, false, false},
+};
+
+TEST(ResampleTile, EqualsTheReference) {
+  constexpr int32_t kWidth = 45, kHeight = 37, kCount = std::size(kSamples);
+  std::mt19937 random(11);
+  std::vector<std::vector<uint8_t>> pictures;
+  std::vector<float> by_reference(kCount * 3 * kWidth * kHeight, -1), by_tiles = by_reference;
+  std::vector<uint32_t> resized_reference(kCount * kWidth * kHeight), resized_tiles = resized_reference;
+  std::vector<int64_t> sums_reference(kCount), sums_tiles(kCount);
+
+  auto kernel = std::make_unique<FusedKernel>();
+  kernel->out = {by_reference.data(), DType::f32, kCount, 3, kHeight, kWidth, false};
+  kernel->samples = {0, kCount};
+  for (int c = 0; c < 3; ++c) kernel->scale[c] = 1, kernel->shift[c] = 0;
+  int32_t entries = 0;
+  for (int32_t i = 0; i < kCount; ++i) {
+    const Sample& s = kSamples[i];
+    FusedParams& p = kernel->params[i];
+    p = {};
+    p.pitch = s.in_width * s.pixel_bytes + 7 * (i % 2);
+    auto& bytes = pictures.emplace_back(static_cast<size_t>(p.pitch) * s.in_height - 7 * (i % 2));  // ends with the last pixel
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
+    p.pixels = bytes.data();
+    p.pixel_bytes = s.pixel_bytes;
+    p.in_width = s.in_width, p.in_height = s.in_height, p.resized_width = s.resized_width, p.resized_height = s.resized_height;
+    p.left = s.left, p.top = s.top;
+    p.cubic = s.cubic, p.flip_x = s.flip_x, p.flip_y = s.flip_y;
+    p.vertical_first = s.in_height - s.resized_height > 2 * (s.in_width - s.resized_width);
+    if (s.contrast) p.jitter.order[1] = JitterParams::contrast;
+    p.x_taps = static_cast<uint16_t>(taps_of(s.in_width, s.resized_width, s.cubic));
+    p.y_taps = static_cast<uint16_t>(taps_of(s.in_height, s.resized_height, s.cubic));
+    p.x_table = entries;
+    p.y_table = entries + kWidth * (1 + p.x_taps);
+    entries = p.y_table + kHeight * (1 + p.y_taps);
+  }
+  std::vector<int32_t> table(static_cast<size_t>(entries));
+  kernel->table = table.data();
+  kernel->resized = resized_reference.data();
+  kernel->grey_sums = sums_reference.data();
+  reference::launch(WeightsKernel{*kernel});
+  reference::resample(*kernel);
+
+  kernel->out.data = by_tiles.data();
+  kernel->resized = resized_tiles.data();
+  kernel->grey_sums = sums_tiles.data();
+  const int32_t stage_bytes = cuda::stage_bytes_of(*kernel);
+  ASSERT_LE(cuda::shared_bytes_of(stage_bytes), static_cast<int32_t>(sizeof(cuda::block_memory)));
+  run_grid({2, 2, kCount}, cuda::kThreads, [&] { cuda::resample_tile(*kernel, stage_bytes); });
+
+  EXPECT_EQ(sums_tiles, sums_reference);
+  EXPECT_EQ(resized_tiles, resized_reference);
+  for (size_t i = 0; i < by_tiles.size(); ++i)
+    ASSERT_EQ(by_tiles[i], by_reference[i]) << "sample " << i / (3 * kWidth * kHeight) << ", element " << i % (3 * kWidth * kHeight);
+}
+
+}  // namespace
+}  // namespace millrace
