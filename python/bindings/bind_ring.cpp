@@ -8,6 +8,7 @@
 #include "core/memory_budget.h"
 #include "core/shared_ring.h"
 #include "core/stream_copy.h"
+#include "device/host_pages.h"
 #include "millrace/error.h"
 #include "torch_bridge/row_writer.h"
 #include "torch_bridge/tensor.h"
@@ -143,6 +144,11 @@ void bind_ring(py::module_& m) {
       .def("give_back", &SharedRing::give_back, py::arg("slot"))
       .def("reserved", &SharedRing::reserved, py::arg("slot"))
       .def("set_reserved", &SharedRing::set_reserved, py::arg("slot"), py::arg("bytes"))
+      .def("lock_pages", [](SharedRing& ring, int slot, int device) {
+        const py::gil_scoped_release release;
+        return ring.lock_pages(slot, {[device](void* data, size_t bytes) { return cuda::lock_pages(data, bytes, device); },
+                                      cuda::unlock_pages});
+      }, py::arg("slot"), py::arg("device"))
       .def("put", &put, py::arg("slot"), py::arg("offset"), py::arg("data"), py::arg("reserved"))
       .def("get", [](const SharedRing& ring, int slot, size_t offset, size_t bytes) {
         check_range(ring, slot, offset, bytes);

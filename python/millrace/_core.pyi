@@ -176,6 +176,8 @@ class SharedRing:
     def reserved(self, slot: int) -> int:
         """Bytes of the slot that have memory."""
     def set_reserved(self, slot: int, bytes: int) -> None: ...
+    def lock_pages(self, slot: int, device: int) -> str:
+        """Page-locks the memory that a taken slot has, for copies to CUDA devices. Why it failed; empty: it is locked."""
     def put(self, slot: int, offset: int, data: Any, reserved: int) -> int:
         """Copies a buffer into the slot; returns the bytes of the slot that have memory then. OSError when there is none."""
     def get(self, slot: int, offset: int, bytes: int) -> bytes: ...

@@ -255,6 +255,13 @@ def batch_memory(loader: Any) -> str:
     return "page-locked" if goes_to_a_device and torch.accelerator.is_available() else "system"
 
 
+def locks_for(loader: Any) -> Optional[int]:
+    """The CUDA device that a loader's batches go to from the memory that its workers fill; None: none, or none here."""
+    if loader.device is None or loader.device.type != "cuda" or not torch.cuda.is_available():
+        return None
+    return torch.cuda.current_device() if loader.device.index is None else loader.device.index
+
+
 def device_of(device: Device) -> torch.device:
     """The device with its index, if it is one that batches can be copied to from here.
 

@@ -71,6 +71,7 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   std::mutex mutex;  // guards what follows; only the owner uses it
   struct Slot {
     size_t reserved = 0;
+    size_t locked = 0;          // bytes whose pages are locked
     bool lent = false;
     int retired_for = 0;        // children that may still read it
     bool came_back = false;     // while it was retired
@@ -79,6 +80,7 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   std::vector<int> free;  // the one that came back last is at the end
   int lent = 0;
   bool closed = false;
+  PageLocker locker;
 
   ~State();
   bool owner() const { return generation == fork_generation(); }
@@ -87,7 +89,13 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   off_t place(int slot, size_t offset) const {  // in its file
     return static_cast<off_t>(static_cast<size_t>(slot % slots_of_file()) * stride + offset);
   }
-  void punch(int slot) const {
+  uint8_t* data(int slot) const { return base + static_cast<size_t>(slot) * stride; }
+  // Of a slot that nobody else can take.
+  void unlock(int slot) {
+    if (std::exchange(all[static_cast<size_t>(slot)].locked, 0) > 0) locker.unlock(data(slot));
+  }
+  void punch(int slot) {
+    unlock(slot);  // else the device would go on with pages that are no longer the file's
     fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0), static_cast<off_t>(stride));
   }
   void put(int slot);
@@ -149,6 +157,8 @@ SharedRing::State::~State() {
     const std::lock_guard lock(registry.mutex);
     std::erase(registry.rings, static_cast<void*>(this));
   }
+  if (owner())
+    for (int slot = 0; slot < static_cast<int>(all.size()); ++slot) unlock(slot);
   if (base != nullptr) munmap(base, static_cast<size_t>(slots) * stride);
   for (const int fd : fds) close(fd);
 }
@@ -263,7 +273,7 @@ SharedRing::~SharedRing() {
 const std::vector<int>& SharedRing::fds() const { return state_->fds; }
 int SharedRing::slots() const { return state_->slots; }
 size_t SharedRing::stride() const { return state_->stride; }
-uint8_t* SharedRing::data(int slot) const { return state_->base + static_cast<size_t>(slot) * state_->stride; }
+uint8_t* SharedRing::data(int slot) const { return state_->data(slot); }
 
 size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
   if (needed <= reserved) return reserved;
@@ -322,6 +332,24 @@ std::shared_ptr<const void> SharedRing::lend(int slot) {
   state_->all[static_cast<size_t>(slot)].lent = true;
   ++state_->lent;
   return loan;
+}
+
+std::string SharedRing::lock_pages(int slot, const PageLocker& locker) {
+  size_t reserved;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const State::Slot& mine = state_->all[static_cast<size_t>(slot)];
+    if (mine.reserved <= mine.locked) return "";
+    reserved = mine.reserved;
+    if (!state_->locker.lock) state_->locker = locker;
+  }
+  state_->unlock(slot);  // it has grown; nothing reads it while it is taken
+  std::string failure = state_->locker.lock(data(slot), reserved);
+  if (failure.empty()) {
+    const std::lock_guard lock(state_->mutex);
+    state_->all[static_cast<size_t>(slot)].locked = reserved;
+  }
+  return failure;
 }
 
 int SharedRing::free_slots() const {

@@ -18,7 +18,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/checked.h"
@@ -30,6 +32,12 @@ inline constexpr size_t kFieldAlignment = 64;
 
 // Where the next field begins when one ends at `end` bytes.
 inline size_t aligned_field(size_t end) { return checked_add(end, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment; }
+
+// Locks pages in memory, for copies to a device, and unlocks them; `lock` returns why it failed, empty: done.
+struct PageLocker {
+  std::function<std::string(void* data, size_t bytes)> lock;
+  std::function<void(void* data)> unlock;
+};
 
 class SharedRing {
  public:
@@ -66,6 +74,9 @@ class SharedRing {
   void set_reserved(int slot, size_t bytes);
   size_t reserved(int slot) const;
   std::shared_ptr<const void> lend(int slot);  // taken -> lent; free again when the last copy dies, on any thread
+  // Taken: locks the memory that the slot has, once, until it is given to the system. Returns why it failed; empty: it is locked. The
+  // first locker is the ring's; it may be called until the last loan ends, on any thread.
+  std::string lock_pages(int slot, const PageLocker& locker);
   int free_slots() const;
   int lent_slots() const;
   size_t memory_bytes() const;            // reserved in all slots

@@ -2,6 +2,7 @@
 #include "device/batch_kernels.h"
 #include "device/box_kernels.h"
 #include "device/fused_kernels.h"
+#include "device/host_pages.h"
 #include "device/kernel_launch.h"
 #include "millrace/error.h"
 
@@ -10,6 +11,9 @@ namespace millrace::cuda {
 std::string missing_reason() {
   return "this millrace was built without CUDA; install the CUDA toolkit (nvcc), build millrace again, or use CPU tensors";
 }
+
+std::string lock_pages(void*, size_t, int) { return missing_reason(); }
+void unlock_pages(void*) noexcept {}
 
 namespace {
 [[noreturn]] void refuse() { throw Error(ErrorKind::unavailable, missing_reason()); }

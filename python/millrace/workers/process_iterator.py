@@ -18,6 +18,7 @@ import os
 import pickle
 import select
 import time
+import warnings
 from collections import deque
 from typing import Any, Optional
 
@@ -28,6 +29,7 @@ from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
 from .. import _core
+from ..prefetch import locks_for
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
@@ -64,6 +66,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         record.counters["slots"] = working_set
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
         self._want_of_memory = WantOfMemory()
+        self._locks_for = locks_for(loader)
+        self._pin_memory = self._pin_memory and self._locks_for is None  # else they are pinned where they lie
         self._arrived: deque[tuple[Any, Any]] = deque()
         self._shutdown = False
         try:
@@ -263,6 +267,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(worker)))
             return
         copy = ring.free_slots < self._spare_slots
+        if self._locks_for is not None and not copy:
+            self._lock_pages(slot)
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
         errors, state = [], None  # type: ignore[var-annotated]
@@ -276,6 +282,13 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             batch = self._pinned(batch)
         self._progress.places.arrived(end.number)
         self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None)))
+
+    def _lock_pages(self, slot: int) -> None:
+        """Copies to the device then read the slot itself."""
+        if failure := self._ring.lock_pages(slot, self._locks_for):
+            self._locks_for = None
+            warnings.warn(f"batches are copied once more on their way to the device, because their memory could not be page-locked: "
+                          f"{failure}. Raise the limit (ulimit -l), or use a smaller batch_size or prefetch_factor", stacklevel=5)
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <thread>
@@ -118,6 +119,58 @@ TEST(SharedRing, SlotsComeFromAllFilesInTurnAndKeepApart) {
       if (mine.data(slots[static_cast<size_t>(i)])[0] != i + 1) return false;
     return true;
   }));
+}
+
+// Pages that are locked, and that they are while the file has them.
+struct LockedPages {
+  std::map<void*, size_t> locked;
+  int locks = 0;
+  bool fail = false;
+  PageLocker locker() {
+    return {[this](void* data, size_t bytes) -> std::string {
+              EXPECT_FALSE(locked.contains(data));
+              if (fail) return "no room";
+              locked[data] = bytes;
+              ++locks;
+              return "";
+            },
+            [this](void* data) {
+              EXPECT_EQ(static_cast<uint8_t*>(data)[0], 1) << "unlocked when its memory had gone";
+              EXPECT_EQ(locked.erase(data), 1u);
+            }};
+  }
+};
+
+TEST(SharedRing, PagesAreLockedOnceAndUnlockedBeforeTheyGo) {
+  LockedPages pages;
+  {
+    SharedRing ring(8, 2, 2);
+    std::vector<int> slots;
+    for (int i = 0; i < 4; ++i) {
+      fill(ring, slots.emplace_back(ring.take()), 8192, 1);
+      EXPECT_EQ(ring.lock_pages(slots.back(), pages.locker()), "");
+      EXPECT_EQ(ring.lock_pages(slots.back(), pages.locker()), "");
+    }
+    EXPECT_EQ(pages.locks, 4);
+    for (const int slot : slots) ring.give_back(slot);
+    EXPECT_EQ(pages.locked.size(), 2u);  // of the warm ones
+    const int slot = ring.take();
+    fill(ring, slot, 20'000, 1);
+    EXPECT_EQ(ring.lock_pages(slot, pages.locker()), "");
+    EXPECT_EQ(pages.locked[ring.data(slot)], 20'480u);
+    const auto loan = ring.lend(slot);
+    EXPECT_TRUE(in_child([&] { return pages.locked.size() == 2; }));  // whose copy of the ring unlocks nothing
+  }
+  EXPECT_TRUE(pages.locked.empty());
+}
+
+TEST(SharedRing, PagesThatCannotBeLockedAreSaidSo) {
+  LockedPages pages{.locked = {}, .locks = 0, .fail = true};
+  SharedRing ring(4, 4);
+  const int slot = ring.take();
+  fill(ring, slot, 4096, 1);
+  EXPECT_EQ(ring.lock_pages(slot, pages.locker()), "no room");
+  EXPECT_EQ(ring.data(slot)[0], 1);
 }
 
 TEST(SharedRing, WhatIsWrittenToFreshMemoryIsThere) {
