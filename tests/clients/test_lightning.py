@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed
+from fake_device import Fake
 from training import InPython, model, noted, torchs
 
 import millrace
@@ -179,3 +180,24 @@ def test_a_fit_goes_on_from_a_checkpoint_in_mid_epoch(photos, tmp_path, kind, wo
     fit(then, loader(), ckpt_path=tmp_path / "last.ckpt")
     assert len(whole.seen) == EPOCHS * 5 and first.seen == whole.seen[:4]
     assert then.seen == whole.seen[3:]
+
+
+def test_a_prefetcher_around_torchs_loader(monkeypatch):
+    """In place of the loader, in one line; a fake device takes the batches."""
+    Fake().install(monkeypatch)
+    dataset, seen = InPython(), []
+    for wrap in (lambda loader: loader, lambda loader: millrace.DevicePrefetcher(loader, "fake", 2)):
+        module = Module()  # without shuffling: Lightning calls iter() once more for what is not torch's class, which draws
+        trainer = fit(module, wrap(torchs()(dataset, 4, num_workers=2)))
+        seen.append((module.seen, trainer.global_step))
+    assert seen[0] == seen[1] and seen[0][1] > 0
+
+
+def test_a_loader_with_a_device(monkeypatch):
+    Fake().install(monkeypatch)
+    seen = []
+    for device in (None, "cuda"):
+        module = Module()
+        fit(module, millrace.DataLoader(InPython(), 4, shuffle=True, num_workers=2, device=device))
+        seen.append(module.seen)
+    assert seen[0] == seen[1]

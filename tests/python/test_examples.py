@@ -81,6 +81,13 @@ def test_distributed_tells_its_story() -> None:
     assert "1001 of 1001 samples are read" in done.stdout and "together: 1001 of 1001 samples" in done.stdout
 
 
+def test_a_plain_torch_loader_feeds_a_device() -> None:
+    done = run(EXAMPLES / "prefetch_to_device.py")
+    assert done.returncode == 0, done.stderr
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
+    assert len(losses) == 3 and losses[2] < losses[0], done.stdout
+
+
 def test_weighted_sampling_shows_its_shares() -> None:
     done = run(EXAMPLES / "weighted_sampling.py")
     assert done.returncode == 0, done.stderr
