@@ -2,8 +2,10 @@
 #include <c10/util/Exception.h>
 
 #include "bindings.h"
+#include "millrace/error.h"
 #include "torch_bridge/tensor_copier.h"
 #include "torch_bridge/tensor_device.h"
+#include "trace/nvtx.h"
 
 namespace millrace::python {
 namespace {
@@ -32,6 +34,13 @@ void bind_device(py::module_& m) {
       PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
     }
   });
+  m.def("nvtx", [](bool on) {
+    const RangeSink* sink = cuda::nvtx_sink();
+    if (on && sink == nullptr)
+      throw Error(ErrorKind::unavailable, "this millrace was built without CUDA, whose headers NVTX ranges come with; install the CUDA "
+                                          "toolkit (nvcc) and build millrace again");
+    range_sink.store(on ? sink : nullptr, std::memory_order_release);
+  }, py::arg("on"));
   py::class_<BatchCopier::Ticket>(m, "CopyTicket");
   py::class_<TensorCopier>(m, "BatchCopier")
       .def(py::init([](const py::object& device) { return std::make_unique<TensorCopier>(device_of(device)); }), py::arg("device"))

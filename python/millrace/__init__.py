@@ -6,7 +6,7 @@
 from torch.utils.data import default_collate, default_convert, get_worker_info
 
 from . import datasets, samplers, transforms
-from ._core import cpu_budget, empty_cache
+from ._core import cpu_budget, empty_cache, nvtx
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .frozen_list import FrozenList, frozen
@@ -33,6 +33,7 @@ __all__ = [
     "get_worker_info",
     "install",
     "merge_states",
+    "nvtx",
     "rank_report",
     "samplers",
     "transforms",

@@ -285,6 +285,13 @@ class Mixture:
     def counts_at(self, position: int) -> list[int]:
         """Draws that each source has had before `position`."""
 
+def nvtx(on: bool) -> None:
+    """Whether the engine's stages are shown as NVTX ranges, on the time lines of NVIDIA's profilers, from now on.
+
+    read, decode, transform and collate of each thread, waiting for a batch, and queueing copies to a device. Costs nothing while off.
+    UnavailableError: this build has no CUDA.
+    """
+
 class CopyTicket:
     """A moment on a copier's stream."""
 

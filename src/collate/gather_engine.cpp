@@ -17,6 +17,7 @@
 #include "core/fork_guard.h"
 #include "core/thread_group.h"
 #include "millrace/error.h"
+#include "trace/range.h"
 
 namespace millrace {
 namespace {
@@ -74,6 +75,7 @@ struct GatherEngine::State {
   bool closed = false;
 
   void write(const Task& task, int64_t piece) {
+    const TraceRange range("collate");
     const int64_t start = now_ns();
     task.write(piece);
     copy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
@@ -205,6 +207,7 @@ void GatherEngine::submit(std::vector<RowCopy> copies) {
 }
 
 GatherEngine::Status GatherEngine::next(std::vector<Lease>& out, int timeout_ms) {
+  const TraceRange range("wait for batch");
   const Running& running = this->running();
   State& state = *running.state;
   const int64_t deadline_ns = now_ns() + int64_t{timeout_ms} * 1'000'000;

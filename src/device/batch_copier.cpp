@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "trace/range.h"
 
 namespace millrace {
 namespace {
@@ -23,6 +24,7 @@ BatchCopier::BatchCopier(std::shared_ptr<Device> device) : device_(std::move(dev
 BatchCopier::~BatchCopier() { close(); }
 
 std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
+  const TraceRange range("copy to device");
   reap();
   // In staging memory, the blocks that share device memory come first.
   const auto shares = [](const HostBlock& block) { return !block.page_locked && block.bytes <= kSharedBlockBytes; };

@@ -127,6 +127,7 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   if (options_.on_error == ErrorPolicy::skip && phase_ == Phase::open && next_id_ > 0)
     throw Error(ErrorKind::invalid_argument,
                 "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
+  const TraceRange range("wait for batch");
   const int64_t start = now_ns(), deadline = start + int64_t{timeout_ms} * 1'000'000;
   const bool found = find_oldest(deadline) && settle(deadline);
   {

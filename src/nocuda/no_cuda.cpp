@@ -5,6 +5,7 @@
 #include "device/host_pages.h"
 #include "device/kernel_launch.h"
 #include "millrace/error.h"
+#include "trace/nvtx.h"
 
 namespace millrace::cuda {
 
@@ -12,6 +13,7 @@ std::string missing_reason() {
   return "this millrace was built without CUDA; install the CUDA toolkit (nvcc), build millrace again, or use CPU tensors";
 }
 
+const RangeSink* nvtx_sink() { return nullptr; }
 std::string lock_pages(void*, size_t, int) { return missing_reason(); }
 void unlock_pages(void*) noexcept {}
 

@@ -9,10 +9,16 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "trace/range.h"
 
 namespace millrace {
 
 enum class Stage : uint8_t { read, decode, transform, collate, count };
+
+inline const char* stage_name(Stage stage) {
+  constexpr std::array<const char*, static_cast<size_t>(Stage::count)> names{"read", "decode", "transform", "collate"};
+  return names[static_cast<size_t>(stage)];
+}
 
 class StageTimes {
  public:
@@ -26,15 +32,17 @@ class StageTimes {
   std::array<std::atomic<int64_t>, static_cast<size_t>(Stage::count)> ns_{};
 };
 
-// Books the time between its construction and destruction; `times` may be null.
+// Books the time between its construction and destruction, and shows it as a range; `times` may be null.
 class StageTimer {
  public:
-  StageTimer(StageTimes* times, Stage stage) : times_(times), stage_(stage), start_(times ? now_ns() : 0) {}
+  StageTimer(StageTimes* times, Stage stage)
+      : range_(stage_name(stage)), times_(times), stage_(stage), start_(times ? now_ns() : 0) {}
   ~StageTimer() { if (times_) times_->add(stage_, now_ns() - start_); }
   StageTimer(const StageTimer&) = delete;
   StageTimer& operator=(const StageTimer&) = delete;
 
  private:
+  const TraceRange range_;
   StageTimes* times_;
   Stage stage_;
   int64_t start_;

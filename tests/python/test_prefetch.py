@@ -343,3 +343,16 @@ def test_a_loader_with_a_device_travels():
 
 def test_leaves_of_odd_values():
     assert leaves(torch.Size([1, 2]), []) == [] and leaves({"a": {1, 2}}, []) == [] and leaves(int, []) == []
+
+
+def test_nvtx_ranges_can_be_switched_on_and_off(fake):
+    try:
+        millrace.nvtx(True)
+    except millrace.UnavailableError as error:
+        assert "CUDA" in str(error)
+        return
+    try:
+        loader = millrace.DataLoader(torch.utils.data.TensorDataset(torch.rand(50, 20_000)), 10, num_workers=1, device="cuda")
+        assert len(list(loader)) == 5
+    finally:
+        millrace.nvtx(False)

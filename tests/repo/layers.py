@@ -10,12 +10,12 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
-    "collate": {"base", "core"},
-    "device": {"base", "core", "transforms"},
+    "collate": {"base", "trace", "core"},
+    "device": {"base", "trace", "core", "transforms"},
     "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device"},
     "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device", "loader"},
-    "cuda": {"base", "core", "transforms", "device"},
-    "nocuda": {"base", "core", "transforms", "device"},
+    "cuda": {"base", "trace", "core", "transforms", "device"},
+    "nocuda": {"base", "trace", "core", "transforms", "device"},
 }
 
 # Outside headers by their beginning, and the only folders that may see them.
@@ -30,4 +30,5 @@ OUTSIDE: dict[str, set[str]] = {
     "Python.h": {"src/torch_bridge", "python/bindings"},
     "cuda_": {"src/cuda"},
     "nvjpeg": {"src/cuda"},
+    "nvtx": {"src/cuda"},
 }
