@@ -298,7 +298,7 @@ def batch_color(
     grey_sums: int,
     place: _Place,
 ) -> None:
-    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4); `grey_sums`: address of n zeros, int64."""
+    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4); `grey_sums`: address of n int64 zeros."""
 
 def batch_erase(
     images: _Images, out: _Images, boxes: NDArray[np.int32], value: list[float], seed: int, place: _Place

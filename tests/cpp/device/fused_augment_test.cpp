@@ -50,8 +50,8 @@ std::vector<float> augmented(const Picture& picture, const Augmentation& a, int3
   const std::vector<Augmentation> all{a};
   std::vector<int64_t> workspace(fused_workspace_bytes(all, h, w) / 8 + 1);
   const bool bytes = type == DType::u8;
-  fused_augment(std::vector{picture.decoded()}, all, bytes ? std::vector<double>{} : kMean, bytes ? std::vector<double>{} : kStd, out.images,
-                workspace.data(), {});
+  const std::vector<double> none;
+  fused_augment(std::vector{picture.decoded()}, all, bytes ? none : kMean, bytes ? none : kStd, out.images, workspace.data(), {});
   std::vector<float> values;
   for (int32_t c = 0; c < 3; ++c)
     for (int64_t p = 0; p < out.images.pixels(); ++p) values.push_back(out.at(0, p, c));
@@ -70,7 +70,8 @@ TEST(FusedAugment, RandomCropsEqualTheCpuTransforms) {
   const std::pair<int32_t, int32_t> sizes[] = {{500, 375}, {333, 517}, {64, 48}, {1200, 30}, {40, 900}};
   for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::bicubic}) {
     const auto pipeline = ImagePipeline::create(
-        {RandomResizedCrop{56, 72, 0.08, 1.0, 0.75, 1.3333, interpolation}, HorizontalFlip{}, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+        {RandomResizedCrop{56, 72, 0.08, 1.0, 0.75, 1.3333, interpolation}, HorizontalFlip{}, VerticalFlip{}, ToTensor{},
+         Normalize{kMean, kStd}});
     for (const auto& [width, height] : sizes)
       for (int64_t index = 0; index < 6; ++index) {
         Picture picture(width, height, 3);
@@ -104,7 +105,8 @@ TEST(FusedAugment, TypesAndLayoutsAgree) {
   a.width = 33, a.height = 47;
   a.jitter.order = {ColorOp::brightness, ColorOp::contrast, ColorOp::saturation, ColorOp::hue};
   a.jitter.brightness = 1.3, a.jitter.contrast = 0.6, a.jitter.saturation = 1.5, a.jitter.hue = -0.2;
-  const auto f32 = augmented(picture, a, 47, 33), f16 = augmented(picture, a, 47, 33, DType::f16), u8 = augmented(picture, a, 47, 33, DType::u8);
+  const auto f32 = augmented(picture, a, 47, 33), f16 = augmented(picture, a, 47, 33, DType::f16);
+  const auto u8 = augmented(picture, a, 47, 33, DType::u8);
   for (size_t i = 0; i < f32.size(); ++i) {
     const size_t c = i / (f32.size() / 3);
     EXPECT_NEAR(f32[i], (u8[i] / 255 - kMean[c]) / kStd[c], 1e-5);
