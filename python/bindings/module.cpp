@@ -17,4 +17,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_ring(m);
   bind_samplers(m);
   bind_batch(m);
+  bind_gpu_decoder(m);
 }
