@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "device/augmentation_builder.h"
 #include "device/fused_augment.h"
 #include "millrace/error.h"
 #include "test_images.h"
@@ -95,6 +96,27 @@ TEST(FusedAugment, ResizedAndCroppedInTheMiddle) {
     a.width = 80, a.height = 64;
     a.left = -10, a.top = 4;  // wider than the picture: black on both sides
     expect_the_same_pixels(augmented(picture, a, 56, 100), picture.through(*pipeline, pipeline->draw(width, height, 1, {})));
+  }
+}
+
+// Flipped first, cropped with padding, then resized: told to the builder as the chain decides it.
+TEST(FusedAugment, ChainsToldToTheBuilder) {
+  RandomCrop cut;
+  cut.height = 40, cut.width = 48;
+  cut.padding = {8, 8, 8, 8};
+  const auto padded = ImagePipeline::create({HorizontalFlip{}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+  const auto small = ImagePipeline::create({HorizontalFlip{}, Resize{60, 70}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+  Picture picture(64, 57, 6);
+  for (int64_t index = 0; index < 12; ++index) {
+    const auto& pipeline = index % 2 ? *padded : *small;
+    const SampleParams drawn = pipeline.draw(64, 57, 1, {2, 0, index, 0});
+    AugmentationBuilder builder(64, 57);
+    if (drawn.ops[0].applied) builder.flip_horizontal();
+    if (index % 2 == 0) builder.resize(70, 60, Interpolation::bilinear);
+    const Rect& box = drawn.ops[1].box;  // of the padded picture
+    builder.crop({box.left - 8, box.top - 8, box.width, box.height});
+    if (drawn.ops[2].applied) builder.flip_vertical();
+    expect_the_same_pixels(augmented(picture, builder.result().value(), 40, 48), picture.through(pipeline, drawn));
   }
 }
 
