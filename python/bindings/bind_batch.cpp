@@ -39,7 +39,8 @@ std::span<const T> values_of(const Array<T>& array) {
 template <class T, class Make>
 auto rows_of(const Array<T>& array, py::ssize_t columns, const char* what, Make&& make) {
   if (array.ndim() != 2 || array.shape(1) != columns)
-    throw Error(ErrorKind::invalid_argument, std::string(what) + " must be an array of " + std::to_string(columns) + " columns, a row per image");
+    throw Error(ErrorKind::invalid_argument,
+                std::string(what) + " must be an array of " + std::to_string(columns) + " columns, a row per image");
   std::vector<decltype(make(array.data()))> rows;
   rows.reserve(static_cast<size_t>(array.shape(0)));
   for (py::ssize_t i = 0; i < array.shape(0); ++i) rows.push_back(make(array.data() + i * columns));
@@ -66,8 +67,8 @@ std::vector<ColorJitterParams> jitters_of(const Array<uint8_t>& order, const Arr
 }
 
 void bind_ops(py::module_& m) {
-  m.def("batch_normalize", [](const ImagesTuple& in, const ImagesTuple& out, const std::vector<double>& mean, const std::vector<double>& std,
-                              const PlaceTuple& place) {
+  m.def("batch_normalize", [](const ImagesTuple& in, const ImagesTuple& out, const std::vector<double>& mean,
+                              const std::vector<double>& std, const PlaceTuple& place) {
     const py::gil_scoped_release release;
     normalize(images_of(in), images_of(out), mean, std, place_of(place));
   }, py::arg("images"), py::arg("out"), py::arg("mean"), py::arg("std"), py::arg("place"));

@@ -34,6 +34,7 @@ void bind_ring(py::module_& m);
 void bind_samplers(py::module_& m);
 void bind_device(py::module_& m);
 void bind_batch(py::module_& m);
+void bind_gpu_decoder(py::module_& m);
 
 // File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
 std::string from_path(py::handle path);

@@ -347,7 +347,7 @@ def batch_color(
     grey_sums: int,
     place: _Place,
 ) -> None:
-    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4); `grey_sums`: address of n zeros, int64."""
+    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4); `grey_sums`: address of n int64 zeros."""
 
 def batch_erase(
     images: _Images, out: _Images, boxes: NDArray[np.int32], value: list[float], seed: int, place: _Place
@@ -362,6 +362,17 @@ def batch_mix(
     boxes: NDArray[np.int32],
     place: _Place,
 ) -> None: ...
+
+class GpuDecoder:
+    """JPEG files to RGB in device memory. One thread at a time; `library`: path of libnvjpeg, or "" for the loader's search path."""
+
+    def __init__(self, device: int, library: str, memory_ceiling_bytes: int) -> None: ...
+    @property
+    def has_hardware(self) -> bool: ...
+    def plan(self, files: Sequence[bytes], regions: Sequence[tuple[int, int, int, int]]) -> int:
+        """Bytes of device memory that decode() will fill; `regions`: (left, top, width, height) each, 0 wide: all; waits for the call before."""
+    def decode(self, memory: int, stream: int) -> list[tuple[int, int, int, int, str]]:
+        """(offset, width, height, pitch in bytes, problem) of each file of the last plan(); enqueued on the stream."""
 
 class FusedPlan:
     """Crops, resizes, flips and colours of some pictures, to be made a batch in one go."""

@@ -197,7 +197,9 @@ inline int32_t stage_bytes_of(const FusedKernel& kernel) {
 }
 
 constexpr int32_t kOverread = 16;  // of the last pixel's second word
-inline int32_t shared_bytes_of(int32_t stage_bytes) { return kTile * kTile * static_cast<int32_t>(sizeof(uint32_t)) + stage_bytes + kOverread; }
+inline int32_t shared_bytes_of(int32_t stage_bytes) {
+  return kTile * kTile * static_cast<int32_t>(sizeof(uint32_t)) + stage_bytes + kOverread;
+}
 
 }  // namespace
 }  // namespace millrace::cuda

@@ -21,6 +21,10 @@ bool waits_for_mean(const Augmentation& a) {
   return std::find(a.jitter.order.begin(), a.jitter.order.end(), ColorOp::contrast) != a.jitter.order.end();
 }
 
+void check_size(size_t i, const Augmentation& a) {
+  if (a.width <= 0 || a.height <= 0) refuse(i, "a crop cannot be resized to nothing; give a width and a height");
+}
+
 void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
   const Rect& r = a.crop;
   if (p.pixel_bytes != 3 && p.pixel_bytes != 4) refuse(i, "a pixel has 3 or 4 bytes, not " + std::to_string(p.pixel_bytes));
@@ -29,7 +33,7 @@ void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
   if (r.left < 0 || r.top < 0 || r.width <= 0 || r.height <= 0 || r.width > p.width - r.left || r.height > p.height - r.top)
     refuse(i, "the crop does not lie inside its " + std::to_string(p.height) + " x " + std::to_string(p.width) +
                   " pixels (height x width); draw it for this picture");
-  if (a.width <= 0 || a.height <= 0) refuse(i, "a crop cannot be resized to nothing; give a width and a height");
+  check_size(i, a);
   if (a.interpolation == Interpolation::nearest) refuse(i, "the resize is bilinear or bicubic; resize to the nearest on the CPU");
   const int64_t columns = int64_t{kTile} * r.width / a.width + 2 * int64_t{taps_of(r.width, a.width, is_cubic(a))};
   if (columns * p.pixel_bytes + 30 > kMostStageBytes || taps_of(r.height, a.height, is_cubic(a)) > UINT16_MAX)
@@ -73,7 +77,7 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
   p.y_table = p.x_table + out.w * (1 + p.x_taps);
   p.flip_x = a.flip_horizontal, p.flip_y = a.flip_vertical, p.to_grey = a.grayscale;
   p.jitter = jitter_params(a.jitter);
-  p.jitter.factor[JitterParams::hue] = static_cast<float>(std::trunc(a.jitter.hue * 255));  // what torchvision adds to Pillow's hue
+  p.jitter.factor[JitterParams::hue] = static_cast<float>(std::trunc(a.jitter.hue * 255));  // as torchvision does for Pillow
   return p;
 }
 
@@ -94,7 +98,7 @@ void set_normalisation(std::span<const double> mean, std::span<const double> std
 
 size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width) {
   for (size_t i = 0; i < augmentations.size(); ++i)
-    if (augmentations[i].width <= 0 || augmentations[i].height <= 0) refuse(i, "a crop cannot be resized to nothing; give a width and a height");
+    check_size(i, augmentations[i]);
   return Workspace(augmentations, height, width).bytes;
 }
 

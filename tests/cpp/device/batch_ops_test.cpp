@@ -117,23 +117,25 @@ std::string refusal(Call&& call) {
 
 TEST(BatchOps, WhatDoesNotFitIsRefused) {
   TestImages u8(DType::u8, 2, 3, 4, 4), f32(DType::f32, 2, 3, 4, 4), wide(DType::u8, 2, 3, 4, 5), two(DType::u8, 2, 2, 4, 4);
-  const std::vector<double> one{1.0}, none;
+  const std::vector<double> one{1.0}, none, bright{300.0};
   EXPECT_NE(refusal([&] { normalize(u8.images, wide.images, one, one, kCpu); }).find("(2, 3, 4, 5)"), std::string::npos);
   EXPECT_NE(refusal([&] { normalize(u8.images, u8.images, one, one, kCpu); }).find("uint8"), std::string::npos);
   EXPECT_NE(refusal([&] { normalize(u8.images, f32.images, one, std::vector{0.0}, kCpu); }).find("std is zero"), std::string::npos);
   EXPECT_NE(refusal([&] { normalize(u8.images, f32.images, std::vector{1.0, 2.0}, one, kCpu); }).find("2 values"), std::string::npos);
-  EXPECT_NE(refusal([&] { flip_horizontal(two.images, two.images, std::vector<uint8_t>(2), kCpu); }).find("1 or 3"), std::string::npos);
-  EXPECT_NE(refusal([&] { flip_horizontal(u8.images, u8.images, std::vector<uint8_t>(3), kCpu); }).find("for 2 images"), std::string::npos);
+  const std::vector<uint8_t> flips(2), flips3(3);
+  const std::vector<MixParams> halves(2, {0, 0.5, {}}), foreign(2, {9, 1.0, {}});
+  EXPECT_NE(refusal([&] { flip_horizontal(two.images, two.images, flips, kCpu); }).find("1 or 3"), std::string::npos);
+  EXPECT_NE(refusal([&] { flip_horizontal(u8.images, u8.images, flips3, kCpu); }).find("for 2 images"), std::string::npos);
   EXPECT_NE(refusal([&] { erase(u8.images, u8.images, std::vector<Rect>(2), none, 0, kCpu); }).find("noise"), std::string::npos);
-  EXPECT_NE(refusal([&] { erase(u8.images, u8.images, std::vector<Rect>(2), std::vector{300.0}, 0, kCpu); }).find("255"), std::string::npos);
+  EXPECT_NE(refusal([&] { erase(u8.images, u8.images, std::vector<Rect>(2), bright, 0, kCpu); }).find("255"), std::string::npos);
   EXPECT_NE(refusal([&] { mix(u8.images, wide.images, std::vector<MixParams>(2), kCpu); }).find("shape"), std::string::npos);
-  EXPECT_NE(refusal([&] { mix(u8.images, u8.images, std::vector<MixParams>(2, {0, 0.5, {}}), kCpu); }).find("normalise"), std::string::npos);
-  EXPECT_NE(refusal([&] { mix(f32.images, f32.images, std::vector<MixParams>(2, {9, 1.0, {}}), kCpu); }).find("partner 9"), std::string::npos);
+  EXPECT_NE(refusal([&] { mix(u8.images, u8.images, halves, kCpu); }).find("normalise"), std::string::npos);
+  EXPECT_NE(refusal([&] { mix(f32.images, f32.images, foreign, kCpu); }).find("partner 9"), std::string::npos);
   ColorJitterParams hue;
   hue.hue = 0.7;
   std::vector<int64_t> sums(2);
-  EXPECT_NE(refusal([&] { color_jitter(u8.images, u8.images, std::vector(2, hue), std::vector<uint8_t>(2), sums.data(), kCpu); }).find("hue"),
-            std::string::npos);
+  const std::vector<ColorJitterParams> hues(2, hue);
+  EXPECT_NE(refusal([&] { color_jitter(u8.images, u8.images, hues, flips, sums.data(), kCpu); }).find("hue"), std::string::npos);
 }
 
 TEST(BatchOps, AMissingDeviceSaysSo) {

@@ -27,7 +27,8 @@ TEST(Elements, RoundingIsThatOfTheCpuTransforms) {
     ASSERT_EQ(half_of(v), to_f16(v)) << v;
     ASSERT_EQ(bfloat_of(v), to_bf16(v)) << v;
   }
-  for (const float v : {65504.0f, 65519.9f, 65520.0f, 1e9f, std::numeric_limits<float>::infinity(), 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-14f})
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float v : {65504.0f, 65519.9f, 65520.0f, 1e9f, infinity, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-14f})
     EXPECT_EQ(half_of(v), to_f16(v)) << v;
 }
 

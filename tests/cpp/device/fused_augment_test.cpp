@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "device/augmentation_builder.h"
 #include "device/fused_augment.h"
 #include "millrace/error.h"
 #include "test_images.h"
@@ -50,8 +51,8 @@ std::vector<float> augmented(const Picture& picture, const Augmentation& a, int3
   const std::vector<Augmentation> all{a};
   std::vector<int64_t> workspace(fused_workspace_bytes(all, h, w) / 8 + 1);
   const bool bytes = type == DType::u8;
-  fused_augment(std::vector{picture.decoded()}, all, bytes ? std::vector<double>{} : kMean, bytes ? std::vector<double>{} : kStd, out.images,
-                workspace.data(), {});
+  const std::vector<double> none;
+  fused_augment(std::vector{picture.decoded()}, all, bytes ? none : kMean, bytes ? none : kStd, out.images, workspace.data(), {});
   std::vector<float> values;
   for (int32_t c = 0; c < 3; ++c)
     for (int64_t p = 0; p < out.images.pixels(); ++p) values.push_back(out.at(0, p, c));
@@ -70,7 +71,8 @@ TEST(FusedAugment, RandomCropsEqualTheCpuTransforms) {
   const std::pair<int32_t, int32_t> sizes[] = {{500, 375}, {333, 517}, {64, 48}, {1200, 30}, {40, 900}};
   for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::bicubic}) {
     const auto pipeline = ImagePipeline::create(
-        {RandomResizedCrop{56, 72, 0.08, 1.0, 0.75, 1.3333, interpolation}, HorizontalFlip{}, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+        {RandomResizedCrop{56, 72, 0.08, 1.0, 0.75, 1.3333, interpolation}, HorizontalFlip{}, VerticalFlip{}, ToTensor{},
+         Normalize{kMean, kStd}});
     for (const auto& [width, height] : sizes)
       for (int64_t index = 0; index < 6; ++index) {
         Picture picture(width, height, 3);
@@ -97,6 +99,27 @@ TEST(FusedAugment, ResizedAndCroppedInTheMiddle) {
   }
 }
 
+// Flipped first, cropped with padding, then resized: told to the builder as the chain decides it.
+TEST(FusedAugment, ChainsToldToTheBuilder) {
+  RandomCrop cut;
+  cut.height = 40, cut.width = 48;
+  cut.padding = {8, 8, 8, 8};
+  const auto padded = ImagePipeline::create({HorizontalFlip{}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+  const auto small = ImagePipeline::create({HorizontalFlip{}, Resize{60, 70}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+  Picture picture(64, 57, 6);
+  for (int64_t index = 0; index < 12; ++index) {
+    const auto& pipeline = index % 2 ? *padded : *small;
+    const SampleParams drawn = pipeline.draw(64, 57, 1, {2, 0, index, 0});
+    AugmentationBuilder builder(64, 57);
+    if (drawn.ops[0].applied) builder.flip_horizontal();
+    if (index % 2 == 0) builder.resize(70, 60, Interpolation::bilinear);
+    const Rect& box = drawn.ops[1].box;  // of the padded picture
+    builder.crop({box.left - 8, box.top - 8, box.width, box.height});
+    if (drawn.ops[2].applied) builder.flip_vertical();
+    expect_the_same_pixels(augmented(picture, builder.result().value(), 40, 48), picture.through(pipeline, drawn));
+  }
+}
+
 TEST(FusedAugment, TypesAndLayoutsAgree) {
   Picture picture(301, 200, 5);
   Augmentation a;
@@ -104,7 +127,8 @@ TEST(FusedAugment, TypesAndLayoutsAgree) {
   a.width = 33, a.height = 47;
   a.jitter.order = {ColorOp::brightness, ColorOp::contrast, ColorOp::saturation, ColorOp::hue};
   a.jitter.brightness = 1.3, a.jitter.contrast = 0.6, a.jitter.saturation = 1.5, a.jitter.hue = -0.2;
-  const auto f32 = augmented(picture, a, 47, 33), f16 = augmented(picture, a, 47, 33, DType::f16), u8 = augmented(picture, a, 47, 33, DType::u8);
+  const auto f32 = augmented(picture, a, 47, 33), f16 = augmented(picture, a, 47, 33, DType::f16);
+  const auto u8 = augmented(picture, a, 47, 33, DType::u8);
   for (size_t i = 0; i < f32.size(); ++i) {
     const size_t c = i / (f32.size() / 3);
     EXPECT_NEAR(f32[i], (u8[i] / 255 - kMean[c]) / kStd[c], 1e-5);

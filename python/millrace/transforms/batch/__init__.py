@@ -1,7 +1,8 @@
 """Transforms of whole batches that lie in a tensor already, on the CPU or a CUDA device, each sample with parameters of its own.
 
 >>> from millrace.transforms import batch
->>> augment = batch.Compose([batch.RandomHorizontalFlip(), batch.ColorJitter(0.4, 0.4, 0.4), batch.Normalize(mean, std, dtype=torch.float16)])
+>>> normalize = batch.Normalize(mean, std, dtype=torch.float16)
+>>> augment = batch.Compose([batch.RandomHorizontalFlip(), batch.ColorJitter(0.4, 0.4, 0.4), normalize])
 >>> images = augment(images)                      # (n, 3, h, w) uint8 -> float16, on the device where they are
 
 Names, arguments and meaning are torchvision's v2, applied to tensors; where torchvision draws once for a batch, these draw for each

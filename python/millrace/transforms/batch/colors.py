@@ -14,7 +14,9 @@ from .base import BatchTransform, Params, check_probability
 Range = Union[float, Sequence[float], None]
 
 
-def factor_range(value: Range, name: str, center: float = 1.0, low: float = 0.0, high: float = float("inf")) -> Optional[tuple[float, float]]:
+def factor_range(
+    value: Range, name: str, center: float = 1.0, low: float = 0.0, high: float = float("inf")
+) -> Optional[tuple[float, float]]:
     """torchvision's rule: a number is a distance from `center`, a pair a range; None when nothing is to change."""
     if value is None:
         return None

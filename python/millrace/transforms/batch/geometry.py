@@ -61,13 +61,13 @@ class RandomHorizontalFlip(BatchTransform):
 class RandomAffine(BatchTransform):
     """Turns, moves, scales and shears each image; arguments as torchvision's RandomAffine.
 
-    `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max); `shear`: number, (min, max) of
-    x, or (min, max, min, max) of x and y, in degrees; `interpolation`: "nearest" or "bilinear"; `center`: (x, y) in pixels.
+    `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max); `shear`: in degrees, number,
+    (min, max) of x, or (min, max, min, max) of x and y; `interpolation`: "nearest" or "bilinear"; `center`: (x, y) in pixels.
     """
 
     def __init__(self, degrees: Range, translate: Optional[Sequence[float]] = None, scale: Optional[Sequence[float]] = None,
-                 shear: Optional[Range] = None, interpolation: Any = "nearest", fill: Range = 0, center: Optional[Sequence[float]] = None, *,
-                 generator: Optional[torch.Generator] = None) -> None:
+                 shear: Optional[Range] = None, interpolation: Any = "nearest", fill: Range = 0,
+                 center: Optional[Sequence[float]] = None, *, generator: Optional[torch.Generator] = None) -> None:
         super().__init__()
         self.degrees = check_range(degrees, "degrees")
         if translate is not None and (len(translate) != 2 or not all(0.0 <= t <= 1.0 for t in translate)):

@@ -1,0 +1,88 @@
+// Chains told step by step: one Augmentation that says the same, or none.
+#include <gtest/gtest.h>
+
+#include "device/augmentation_builder.h"
+
+namespace millrace {
+namespace {
+
+ColorJitterParams contrast() {
+  ColorJitterParams p;
+  p.order[0] = ColorOp::contrast;
+  return p;
+}
+
+TEST(AugmentationBuilder, ARandomResizedCrop) {
+  AugmentationBuilder b(500, 375);
+  b.crop({20, 30, 200, 100});
+  b.resize(224, 224, Interpolation::bicubic);
+  b.flip_horizontal();
+  b.color_jitter(contrast());
+  b.grayscale();
+  const Augmentation a = b.result().value();
+  EXPECT_EQ(a.crop, (Rect{20, 30, 200, 100}));
+  EXPECT_EQ(a.width, 224);
+  EXPECT_EQ(a.interpolation, Interpolation::bicubic);
+  EXPECT_TRUE(a.flip_horizontal && a.grayscale && !a.flip_vertical);
+  EXPECT_EQ(a.left, 0);
+}
+
+TEST(AugmentationBuilder, ACropBehindAResize) {
+  AugmentationBuilder b(500, 375);
+  b.resize(341, 256, Interpolation::bilinear);
+  b.crop({58, 16, 224, 224});
+  const Augmentation a = b.result().value();
+  EXPECT_EQ(a.crop, (Rect{0, 0, 500, 375}));
+  EXPECT_EQ(a.left, 58);
+  EXPECT_EQ(a.top, 16);
+  EXPECT_EQ(b.width(), 224);
+  b.crop({10, 20, 100, 100});
+  EXPECT_EQ(b.result().value().left, 68);
+}
+
+TEST(AugmentationBuilder, CropsOfMirroredPicturesAreMirrored) {
+  AugmentationBuilder b(100, 80);
+  b.flip_horizontal();
+  b.flip_vertical();
+  b.crop({10, 5, 30, 20});
+  EXPECT_EQ(b.result().value().crop, (Rect{60, 55, 30, 20}));
+  b.flip_horizontal();
+  EXPECT_FALSE(b.result().value().flip_horizontal);
+  EXPECT_TRUE(b.result().value().flip_vertical);
+}
+
+TEST(AugmentationBuilder, APaddedCropOfAPictureThatWasNotResized) {
+  AugmentationBuilder b(32, 32);
+  b.crop({-4, 3, 32, 32});
+  const Augmentation a = b.result().value();
+  EXPECT_EQ(a.crop, (Rect{0, 0, 32, 32}));
+  EXPECT_EQ(a.width, 32);
+  EXPECT_EQ(a.left, -4);
+  EXPECT_EQ(a.top, 3);
+}
+
+TEST(AugmentationBuilder, NothingToDo) {
+  const Augmentation a = AugmentationBuilder(40, 30).result().value();
+  EXPECT_EQ(a.crop, (Rect{0, 0, 40, 30}));
+  EXPECT_EQ(a.width, 40);
+  EXPECT_EQ(a.height, 30);
+}
+
+TEST(AugmentationBuilder, WhatOnePassCannotDoIsLeftToTheCpu) {
+  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100), order(100, 100), black(100, 100), other(100, 100);
+  twice.resize(50, 50, Interpolation::bilinear);
+  twice.resize(40, 40, Interpolation::bilinear);
+  nearest.resize(50, 50, Interpolation::nearest);
+  late.color_jitter(contrast());
+  late.crop({0, 0, 50, 50});
+  order.grayscale();
+  order.color_jitter(contrast());
+  black.resize(50, 50, Interpolation::bilinear);
+  black.crop({10, 10, 30, 30});
+  black.crop({-5, 0, 30, 30});
+  other.something_else();
+  for (const AugmentationBuilder* b : {&twice, &nearest, &late, &order, &black, &other}) EXPECT_FALSE(b->result());
+}
+
+}  // namespace
+}  // namespace millrace
