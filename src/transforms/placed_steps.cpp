@@ -38,6 +38,7 @@ struct ExpectedKind {
   Expected operator()(const GaussianBlur&) const { return Kind::blur; }
   Expected operator()(const Resize&) const { return std::nullopt; }
   Expected operator()(const CenterCrop&) const { return std::nullopt; }
+  Expected operator()(const Grayscale&) const { return std::nullopt; }
 };
 
 // Whether the decision makes sense for the step's picture.

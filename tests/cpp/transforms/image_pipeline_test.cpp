@@ -95,6 +95,7 @@ TEST(ImagePipeline, ReadsOnlyItsRegion) {
                                  RandomCrop{.height = 19, .width = 23, .padding = {7, 7, 7, 7}, .pad_if_needed = true, .fill = {1, 2, 3}},
                                  HorizontalFlip{},
                                  ColorJitter{Range{0, 2}, Range{0, 2}, Range{0, 2}, Range{-0.5, 0.5}},
+                                 Grayscale{},
                                  RandomGrayscale{0.5},
                                  RandomRotation{{-180, 180}},
                                  RandomRotation{{-180, 180}, Interpolation::bilinear},
