@@ -1,4 +1,4 @@
-// What one crop + resize + normalise costs, in microseconds of one core: whole pipelines, and the passes one by one.
+// What one crop + resize + normalise costs, in microseconds of one core: whole pipelines, augmentations, and the passes one by one.
 //
 // Usage: resize_bench [target [rounds]]   target: a Highway target name (AVX3, AVX2, SSE4, ...): pretend that the machine has
 // nothing better.
@@ -172,6 +172,16 @@ int main(int argc, char** argv) {
   pipeline("340 x 310 -> 224, u8, 128 rows", {Resize{.height = 224, .width = 224}, ToTensor{OutputType::u8}}, 340, 310, 128);
   pipeline("500 x 375, Resize(256), CenterCrop(224), f32, 128 rows",
            {Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}, normalize}, 500, 375, 128);
+  const auto augment = [&](const char* name, const TransformSpec& spec) {
+    pipeline(name, {spec, ToTensor{OutputType::u8}}, 224, 224, 128);
+  };
+  augment("224 x 224, ColorJitter, u8", ColorJitter{Range{0.6, 1.4}, Range{0.6, 1.4}, Range{0.6, 1.4}, Range{-0.1, 0.1}});
+  augment("224 x 224, RandomGrayscale, u8", RandomGrayscale{1});
+  augment("224 x 224, RandomRotation, nearest, u8", RandomRotation{{20, 21}, Interpolation::nearest});
+  augment("224 x 224, RandomRotation, bilinear, u8", RandomRotation{{20, 21}, Interpolation::bilinear});
+  augment("224 x 224, RandomRotation, bicubic, u8", RandomRotation{{20, 21}, Interpolation::bicubic});
+  augment("224 x 224, GaussianBlur(5), u8", GaussianBlur{5, 5});
+  augment("224 x 224, GaussianBlur(23), u8", GaussianBlur{23, 23});
   const auto passes = std::make_shared<PassCase>();
   std::printf("arithmetic equals the table: %s\n", passes->table.math_is_exact ? "yes" : "no");
   cases.add("  weights of both axes, 340 x 310 -> 224", [=] { passes->weights(); });

@@ -44,7 +44,8 @@ struct Range {
 
 // Colours, with Pillow's 8-bit arithmetic. A range that is missing leaves that property alone.
 struct ColorJitter { std::optional<Range> brightness{}, contrast{}, saturation{}, hue{}; };
-struct RandomGrayscale { double p = 0.1; };  // three equal channels; torchvision's Grayscale(3) is p = 1
+struct Grayscale {};  // three equal channels: torchvision's Grayscale(3)
+struct RandomGrayscale { double p = 0.1; };
 
 // Turns counter-clockwise by degrees, size kept. `center`: (x, y) in pixels from the upper left corner; missing: the middle.
 struct RandomRotation {
@@ -86,6 +87,6 @@ struct RandomErasing {
 
 using TransformSpec =
     std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose, ColorJitter,
-                 RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur, ToTensor, Normalize, RandomErasing>;
+                 Grayscale, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur, ToTensor, Normalize, RandomErasing>;
 
 }  // namespace millrace

@@ -79,6 +79,7 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "color_jitter")
     return ColorJitter{optional_range(op, "brightness"), optional_range(op, "contrast"), optional_range(op, "saturation"),
                        optional_range(op, "hue")};
+  if (name == "grayscale") return Grayscale{};
   if (name == "random_grayscale") return RandomGrayscale{field<double>(op, "p")};
   if (name == "random_rotation")
     return RandomRotation{range(op, "degrees"), interpolation(op), optional_field<std::array<double, 2>>(op, "center"),

@@ -43,7 +43,7 @@ class ImagePipeline:
     Ops and their fields: random_resized_crop (height, width, scale, ratio, interpolation); resize (height, width or 0, max_size
     or 0, interpolation); center_crop (height, width); random_crop (height, width, padding (left, top, right, bottom),
     pad_if_needed, fill (r, g, b), padding_mode); horizontal_flip (p); vertical_flip (p); exif_transpose (only first); color_jitter
-    (brightness, contrast, saturation, hue: None or (min, max) each); random_grayscale (p); random_rotation (degrees (min, max),
+    (brightness, contrast, saturation, hue: None or (min, max) each); grayscale; random_grayscale (p); random_rotation (degrees (min, max),
     interpolation, center None or (x, y), fill); random_affine (the same, and translate None or (x, y), scale None or (min, max), shear
     (min x, max x, min y, max y)); gaussian_blur (kernel_size (width, height), sigma (min, max)); to_tensor (dtype; multiply: scale by
     * (1 / 255), not / 255); normalize (mean, std); random_erasing (p, scale, ratio, value: one or three numbers, [] for noise; only

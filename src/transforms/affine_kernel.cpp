@@ -1,5 +1,5 @@
-// Bilinear rows of affine maps, compiled once per instruction set (Highway's foreach_target); the best one is chosen at run time. A
-// vector holds as many pixels as f64 numbers.
+// Bilinear and bicubic rows of affine maps, compiled once per instruction set (Highway's foreach_target); the best one is chosen at
+// run time. A vector holds as many pixels as f64 numbers.
 #include "transforms/affine_rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,7 +15,7 @@ namespace {
 
 #if HWY_TARGET == HWY_SCALAR
 
-using scalar::map_bilinear;
+using scalar::map_smooth;
 
 #else
 
@@ -34,65 +34,84 @@ HWY_INLINE VF channel(VU32 pixels) {
   return hn::PromoteTo(df, hn::BitCast(d32, bytes));
 }
 
-HWY_INLINE VF between(VF from, VF to, VF share) { return hn::Add(from, hn::Mul(hn::Sub(to, from), share)); }
-
-// The four pixels around each place, and where in between it lies.
-struct Square {
-  VU32 upper_left, upper_right, lower_left, lower_right;
-  VF right, down;
-
-  template <int kChannel>
-  HWY_INLINE VU32 mixed() const {
-    const VF upper = between(channel<kChannel>(upper_left), channel<kChannel>(upper_right), right);
-    const VF lower = between(channel<kChannel>(lower_left), channel<kChannel>(lower_right), right);
-    return hn::BitCast(du32, hn::DemoteTo(d32, between(upper, lower, down)));  // rounds towards 0
+// kTaps pixels each way, weighed by polynomials of the distance to the first of the middle two.
+struct Linear {
+  static constexpr int kTaps = 2;
+  static HWY_INLINE VF between(const VF* v, VF d) { return hn::Add(v[0], hn::Mul(hn::Sub(v[1], v[0]), d)); }
+};
+struct Cubic {
+  static constexpr int kTaps = 4;
+  static HWY_INLINE VF between(const VF* v, VF d) {
+    const VF p2 = hn::Sub(v[2], v[0]);
+    const VF p3 = hn::Sub(hn::Add(hn::Mul(hn::Set(df, 2), hn::Sub(v[0], v[1])), v[2]), v[3]);
+    const VF p4 = hn::Add(hn::Sub(hn::Sub(v[1], v[0]), v[2]), v[3]);
+    return hn::Add(v[1], hn::Mul(d, hn::Add(p2, hn::Mul(d, hn::Add(p3, hn::Mul(d, p4))))));
   }
 };
 
-// A position along one axis, as the two pixels of the window beside it.
-struct Beside {
-  V32 first, second;
+// Positions along one axis: the pixels of the window that are around each, times `scale`, and how far behind the middle one it lies.
+template <int kTaps>
+struct Around {
+  V32 at[kTaps];
   VF share;
-  HWY_INLINE Beside(VF position, int32_t window_begin, int32_t window_size) {
+  HWY_INLINE Around(VF position, int32_t window_begin, int32_t window_size, int32_t scale) {
     const VF half_back = hn::Sub(position, hn::Set(df, 0.5)), floor = hn::Floor(half_back);
     share = hn::Sub(half_back, floor);
-    const auto inside = [&](VF at) HWY_ATTR {
-      const VF last = hn::Set(df, window_size - 1);
-      return hn::DemoteTo(d32, hn::Min(hn::Max(hn::Sub(at, hn::Set(df, window_begin)), hn::Zero(df)), last));
-    };
-    first = inside(floor);
-    second = inside(hn::Add(floor, hn::Set(df, 1)));
+    const VF last = hn::Set(df, window_size - 1);
+    for (int i = 0; i < kTaps; ++i) {
+      const VF inside = hn::Sub(floor, hn::Set(df, window_begin + (kTaps / 2 - 1) - i));
+      at[i] = hn::Mul(hn::DemoteTo(d32, hn::Min(hn::Max(inside, hn::Zero(df)), last)), hn::Set(d32, scale));
+    }
   }
 };
 
-void map_bilinear(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+template <class Filter, int kChannel>
+HWY_INLINE VU32 mixed(const VU32 (&pixels)[Filter::kTaps][Filter::kTaps], VF right, VF down) {
+  VF rows[Filter::kTaps];
+  for (int j = 0; j < Filter::kTaps; ++j) {
+    VF across[Filter::kTaps];
+    for (int i = 0; i < Filter::kTaps; ++i) across[i] = channel<kChannel>(pixels[j][i]);
+    rows[j] = Filter::between(across, right);
+  }
+  const VF level = hn::Min(hn::Max(Filter::between(rows, down), hn::Zero(df)), hn::Set(df, 255));
+  return hn::ShiftLeft<8 * kChannel>(hn::BitCast(du32, hn::DemoteTo(d32, level)));  // rounds towards 0
+}
+
+template <class Filter>
+HWY_INLINE void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const size_t lanes = hn::Lanes(df);
   const VF x_step = hn::Set(df, m[0]), x_row = hn::Set(df, m[1] * (row + 0.5)), x_shift = hn::Set(df, m[2]);
   const VF y_step = hn::Set(df, m[3]), y_row = hn::Set(df, m[4] * (row + 0.5)), y_shift = hn::Set(df, m[5]);
   const VF width = hn::Set(df, map.picture.width), height = hn::Set(df, map.picture.height), zero = hn::Zero(df);
   const VU32 fill = hn::Set(du32, map.fill[0] | map.fill[1] << 8 | map.fill[2] << 16);
-  const V32 stride = hn::Set(d32, static_cast<int32_t>(window.stride_bytes));
-  const auto* const pixels = reinterpret_cast<const uint32_t*>(window.data);
-  size_t i = 0;
-  for (; i + lanes <= columns.size(); i += lanes) {
-    const VF center = hn::Add(hn::PromoteTo(df, hn::LoadU(d32, columns.data() + i)), hn::Set(df, 0.5));
+  const auto stride = static_cast<int32_t>(window.stride_bytes);
+  const auto* const first_pixel = reinterpret_cast<const uint32_t*>(window.data);
+  const hn::Repartition<uint8_t, decltype(du32)> bytes;
+  size_t done = 0;
+  for (; done + lanes <= columns.size(); done += lanes) {
+    const VF center = hn::Add(hn::PromoteTo(df, hn::LoadU(d32, columns.data() + done)), hn::Set(df, 0.5));
     const VF x = hn::Add(hn::Add(hn::Mul(x_step, center), x_row), x_shift);
     const VF y = hn::Add(hn::Add(hn::Mul(y_step, center), y_row), y_shift);
+    const Around<kTaps> along(x, map.left, window.width, kPixelBytes), down(y, map.top, window.height, stride);
+    VU32 pixels[kTaps][kTaps];
+    for (int j = 0; j < kTaps; ++j)
+      for (int i = 0; i < kTaps; ++i) pixels[j][i] = hn::GatherOffset(du32, first_pixel, hn::Add(down.at[j], along.at[i]));
+    const VU32 colors = hn::Or(mixed<Filter, 0>(pixels, along.share, down.share),
+                               hn::Or(mixed<Filter, 1>(pixels, along.share, down.share),
+                                      mixed<Filter, 2>(pixels, along.share, down.share)));
     const auto inside = hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
-    const Beside along(x, map.left, window.width), down(y, map.top, window.height);
-    const V32 upper = hn::Mul(down.first, stride), lower = hn::Mul(down.second, stride);
-    const auto at = [&](V32 line, V32 column) HWY_ATTR {
-      return hn::GatherOffset(du32, pixels, hn::Add(line, hn::ShiftLeft<2>(column)));
-    };
-    const Square square{at(upper, along.first), at(upper, along.second), at(lower, along.first), at(lower, along.second),
-                        along.share, down.share};
-    const VU32 mixed = hn::Or(square.mixed<0>(), hn::Or(hn::ShiftLeft<8>(square.mixed<1>()), hn::ShiftLeft<16>(square.mixed<2>())));
     const auto shown = hn::Ne(hn::DemoteTo(d32, hn::IfThenElseZero(inside, hn::Set(df, 1))), hn::Zero(d32));
-    const hn::Repartition<uint8_t, decltype(du32)> bytes;
-    hn::StoreU(hn::BitCast(bytes, hn::IfThenElse(hn::RebindMask(du32, shown), mixed, fill)), bytes, out + i * kPixelBytes);
+    const VU32 result = hn::IfThenElse(hn::RebindMask(du32, shown), colors, fill);
+    hn::StoreU(hn::BitCast(bytes, result), bytes, out + done * kPixelBytes);
   }
-  scalar::map_bilinear(map, window, columns.subspan(i), row, out + i * kPixelBytes);
+  scalar::map_smooth(map, window, columns.subspan(done), row, out + done * kPixelBytes);
+}
+
+void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  if (map.interpolation == Interpolation::bilinear) map_by<Linear>(map, window, columns, row, out);
+  else map_by<Cubic>(map, window, columns, row, out);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
@@ -105,12 +124,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace millrace {
 
-HWY_EXPORT(map_bilinear);
+HWY_EXPORT(map_smooth);
 
-void map_bilinear(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   // Pixels are found by 32-bit offsets; no picture that fits the pixel limits comes near.
-  if (window.stride_bytes * window.height > INT32_MAX) return scalar::map_bilinear(map, window, columns, row, out);
-  HWY_DYNAMIC_DISPATCH(map_bilinear)(map, window, columns, row, out);
+  if (window.stride_bytes * window.height > INT32_MAX) return scalar::map_smooth(map, window, columns, row, out);
+  HWY_DYNAMIC_DISPATCH(map_smooth)(map, window, columns, row, out);
 }
 
 }  // namespace millrace

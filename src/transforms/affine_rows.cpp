@@ -7,14 +7,16 @@
 namespace millrace {
 namespace {
 
-// Far more than any picture has, and products with positions still fit 64 bits.
-int64_t fixed_16(double v) { return static_cast<int64_t>(std::floor(std::clamp(v, -1e9, 1e9) * 65536.0 + 0.5)); }
+int64_t fixed_16(double v, double most) { return static_cast<int64_t>(std::floor(std::clamp(v, -most, most) * 65536.0 + 0.5)); }
 
 void map_nearest(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   const InverseAffine& m = map.inverse;
-  const int64_t step_x = fixed_16(m[0]), step_y = fixed_16(m[3]);
-  const int64_t first_x = fixed_16(m[2] + m[0] * 0.5 + m[1] * 0.5) + fixed_16(m[1]) * row;
-  const int64_t first_y = fixed_16(m[5] + m[3] * 0.5 + m[4] * 0.5) + fixed_16(m[4]) * row;
+  // Larger steps leave the picture at once; with these, steps times positions fit 64 bits.
+  const auto step = [](double v) { return fixed_16(v, 1e5); };
+  const auto place = [](double v) { return fixed_16(v, 1e12); };
+  const int64_t step_x = step(m[0]), step_y = step(m[3]);
+  const int64_t first_x = place(m[2] + m[0] * 0.5 + m[1] * 0.5) + step(m[1]) * row;
+  const int64_t first_y = place(m[5] + m[3] * 0.5 + m[4] * 0.5) + step(m[4]) * row;
   for (const int32_t column : columns) {
     // The window has every pixel of the picture that is asked for, so what lies outside of it lies outside of the picture.
     const int64_t x = ((first_x + step_x * column) >> 16) - map.left, y = ((first_y + step_y * column) >> 16) - map.top;
@@ -40,7 +42,7 @@ struct Cubic {
 };
 
 template <class Filter>
-void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const double row_center = row + 0.5;
@@ -76,17 +78,15 @@ void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t>
 }  // namespace
 
 namespace scalar {
-void map_bilinear(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
-  map_smooth<Linear>(map, window, columns, row, out);
+void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+  if (map.interpolation == Interpolation::bilinear) map_by<Linear>(map, window, columns, row, out);
+  else map_by<Cubic>(map, window, columns, row, out);
 }
 }  // namespace scalar
 
 void map_row(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
-  switch (map.interpolation) {
-    case Interpolation::nearest: return map_nearest(map, window, columns, row, out);
-    case Interpolation::bilinear: return map_bilinear(map, window, columns, row, out);
-    case Interpolation::bicubic: return map_smooth<Cubic>(map, window, columns, row, out);
-  }
+  if (map.interpolation == Interpolation::nearest) map_nearest(map, window, columns, row, out);
+  else map_smooth(map, window, columns, row, out);
 }
 
 }  // namespace millrace

@@ -23,6 +23,7 @@ const char* name_of(const TransformSpec& spec) {
     const char* operator()(const VerticalFlip&) const { return "RandomVerticalFlip"; }
     const char* operator()(const ExifTranspose&) const { return "ExifTranspose"; }
     const char* operator()(const ColorJitter&) const { return "ColorJitter"; }
+    const char* operator()(const Grayscale&) const { return "Grayscale"; }
     const char* operator()(const RandomGrayscale&) const { return "RandomGrayscale"; }
     const char* operator()(const RandomRotation&) const { return "RandomRotation"; }
     const char* operator()(const RandomAffine&) const { return "RandomAffine"; }
@@ -103,6 +104,7 @@ void check_arguments(const ColorJitter& t, const Check& check) {
   if (t.saturation) check.range("saturation", *t.saturation, 0, Check::kAny);
   if (t.hue) check.range("hue", *t.hue, -0.5, 0.5);
 }
+void check_arguments(const Grayscale&, const Check&) {}
 void check_arguments(const RandomGrayscale& t, const Check& check) { check.probability(t.p); }
 void check_arguments(const RandomRotation& t, const Check& check) {
   check.range("degrees", t.degrees, -Check::kAny, Check::kAny);

@@ -12,7 +12,7 @@
 namespace millrace {
 
 using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose,
-                                 ColorJitter, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur>;
+                                 ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur>;
 
 struct PictureStep {
   PictureSpec spec;

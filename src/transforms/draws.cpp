@@ -132,6 +132,7 @@ struct Drawer {
   }
   void operator()(const Resize&) const {}
   void operator()(const CenterCrop&) const {}
+  void operator()(const Grayscale&) const {}
 };
 
 // torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture both ways is erased.

@@ -38,6 +38,7 @@ struct ExpectedKind {
   Expected operator()(const GaussianBlur&) const { return Kind::blur; }
   Expected operator()(const Resize&) const { return std::nullopt; }
   Expected operator()(const CenterCrop&) const { return std::nullopt; }
+  Expected operator()(const Grayscale&) const { return std::nullopt; }
 };
 
 // Whether the decision makes sense for the step's picture.
@@ -49,14 +50,20 @@ struct Fits {
   bool operator()(const RandomCrop& t) const {
     return inside(decided.box, padded(in, padding_of(t, in))) && decided.box.width == t.width && decided.box.height == t.height;
   }
-  bool operator()(const RandomRotation&) const { return finite_matrix(); }
-  bool operator()(const RandomAffine&) const { return finite_matrix(); }
+  bool operator()(const ColorJitter&) const {
+    const ColorJitterParams& c = decided.color;
+    const auto factor = [](double v) { return v >= 0 && v <= 1e9; };
+    return factor(c.brightness) && factor(c.contrast) && factor(c.saturation) && std::abs(c.hue) <= 0.5;
+  }
+  bool operator()(const RandomRotation&) const { return computable_matrix(); }
+  bool operator()(const RandomAffine&) const { return computable_matrix(); }
   bool operator()(const GaussianBlur&) const { return decided.sigma > 0; }
   template <class Other> bool operator()(const Other&) const { return true; }
 
  private:
-  bool finite_matrix() const {
-    return std::all_of(decided.inverse.begin(), decided.inverse.end(), [](double v) { return std::isfinite(v); });
+  // Positions stay finite numbers wherever it is applied.
+  bool computable_matrix() const {
+    return std::all_of(decided.inverse.begin(), decided.inverse.end(), [](double v) { return std::abs(v) < 1e100; });
   }
 };
 

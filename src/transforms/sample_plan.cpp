@@ -114,6 +114,7 @@ class Builder {
       }
     }
   }
+  void operator()(const Grayscale&) { change_colors({ColorOp::saturation, 0}); }
   void operator()(const RandomGrayscale&) { if (at_->decided->applied) change_colors({ColorOp::saturation, 0}); }
   void operator()(const RandomRotation& t) { map(t.interpolation, t.fill); }
   void operator()(const RandomAffine& t) { map(t.interpolation, t.fill); }

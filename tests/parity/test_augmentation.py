@@ -61,7 +61,9 @@ def by_torchvision(F, picture, transforms, decisions):
                 d = next(decided)
                 for name in d["order"]:
                     picture = getattr(F, ADJUSTMENTS[name])(picture, d[name])
-            case t.RandomGrayscale() | t.Grayscale():
+            case t.Grayscale():
+                picture = F.rgb_to_grayscale(picture, 3)
+            case t.RandomGrayscale():
                 picture = F.rgb_to_grayscale(picture, 3) if next(decided)["applied"] else picture
             case t.RandomRotation():
                 d = next(decided)

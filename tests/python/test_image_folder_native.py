@@ -77,6 +77,8 @@ def test_fixed_chain_draws_nothing(jpeg_folder):
     data = ImageFolder(jpeg_folder, val_chain())
     before = torch.get_rng_state()
     image, target = data[10]
+    grey = ImageFolder(jpeg_folder, transforms.Compose([transforms.Grayscale(3), transforms.ToTensor()]))
+    assert torch.equal(grey[0][0], grey.at(0, 1, 2)[0]) and grey.draw(0, 1, 2) == []
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(image, data.at(10, 1, 2, 3)[0]) and target == 1
     assert image.shape == (3, 32, 32) and image.is_contiguous()

@@ -96,7 +96,7 @@ def test_colours(t):
     assert compose(t, *transforms) == [
         {"op": "color_jitter", "brightness": (0.5, 1.5), "contrast": (0.25, 3.0), "saturation": None, "hue": (-0.125, 0.125)},
         {"op": "random_grayscale", "p": 0.25},
-        {"op": "random_grayscale", "p": 1.0},
+        {"op": "grayscale"},
         TO_BYTES,
     ]
 

@@ -17,7 +17,7 @@ from . import folder_listing, pillow_decode
 from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
 
-_FIXED_OPS = {"resize", "center_crop", "exif_transpose", "to_tensor", "normalize"}
+_FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
 _DEFAULT_LOADERS = {("torchvision.datasets.folder", "default_loader"), ("torchvision.datasets.folder", "pil_loader")}
 
 

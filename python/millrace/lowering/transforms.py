@@ -214,7 +214,7 @@ def _random_grayscale(chain: _Chain, t: Any, family: str) -> None:
 def _grayscale(chain: _Chain, t: Any, family: str) -> None:
     if t.num_output_channels != 3:
         raise NotLowered("Grayscale with one channel has no native form, as the engine makes three; pass num_output_channels=3")
-    chain.change_picture({"op": "random_grayscale", "p": 1.0}, "Grayscale")
+    chain.change_picture({"op": "grayscale"}, "Grayscale")
 
 
 def _mapped(name: str, t: Any) -> dict[str, Any]:

@@ -87,8 +87,7 @@ struct Parsed {
         params.ops.push_back({.kind = Kind::color_jitter, .op = op, .box = {}, .applied = false, .orientation = 1,
                               .color = color_of(name, n[0] / 100.0)});
       } else if (name == "grey") {
-        chain.push_back(RandomGrayscale{});
-        params.ops.push_back({.kind = Kind::grayscale, .op = op, .box = {}, .applied = true});
+        chain.push_back(Grayscale{});
       } else if (name == "rotate") {
         chain.push_back(RandomRotation{.interpolation = mode_of(mode), .fill = {1, 2, 3}});
         add_map(rotation_inverse(n[0], {}, size));

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
+#include <iterator>
+#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "millrace/error.h"
@@ -81,6 +85,46 @@ TEST(ImagePipeline, ScratchServesAnyPipelineInAnyOrder) {
       const auto fresh = ImagePipeline::make_scratch();
       ASSERT_EQ(run(*pipeline, picture, i, *shared), run(*pipeline, picture, i, *fresh));
     }
+}
+
+// Any chain, on memory of exactly its region's size: a read outside of it is the address sanitizer's to find.
+TEST(ImagePipeline, ReadsOnlyItsRegion) {
+  const TransformSpec steps[] = {RandomResizedCrop{.height = 20, .width = 33},
+                                 Resize{.height = 25},
+                                 CenterCrop{30, 17},
+                                 RandomCrop{.height = 19, .width = 23, .padding = {7, 7, 7, 7}, .pad_if_needed = true, .fill = {1, 2, 3}},
+                                 HorizontalFlip{},
+                                 ColorJitter{Range{0, 2}, Range{0, 2}, Range{0, 2}, Range{-0.5, 0.5}},
+                                 Grayscale{},
+                                 RandomGrayscale{0.5},
+                                 RandomRotation{{-180, 180}},
+                                 RandomRotation{{-180, 180}, Interpolation::bilinear},
+                                 RandomAffine{.degrees = {-9, 9}, .translate = {{1, 1}}, .scale = Range{0.01, 9}},
+                                 RandomAffine{.degrees = {}, .translate = {{1, 1}}, .scale = Range{0.01, 9}},
+                                 RandomAffine{.degrees = {-9, 9}, .shear_x = {-80, 80}, .interpolation = Interpolation::bicubic},
+                                 GaussianBlur{.kernel_width = 7, .kernel_height = 3}};
+  std::mt19937 random(5);
+  const auto shared = ImagePipeline::make_scratch();
+  for (int64_t round = 0; round < 400; ++round) {
+    std::vector<TransformSpec> chain;
+    for (unsigned i = random() % 6; i > 0; --i) chain.push_back(steps[random() % std::size(steps)]);
+    chain.insert(chain.end(), {ToTensor{}, RandomErasing{.value = {}}});
+    const auto pipeline = ImagePipeline::create(chain);
+    const Picture picture(8 + random() % 60, 8 + random() % 60);
+    const auto fresh = ImagePipeline::make_scratch();
+    const SampleParams params = pipeline->draw(picture.view.width, picture.view.height, 1, {.seed = 3, .epoch = 0, .index = round});
+    std::vector<float> results[2];
+    for (const auto& [scratch, result] : {std::pair(shared.get(), &results[0]), std::pair(fresh.get(), &results[1])}) {
+      const auto need = pipeline->plan(picture.view.width, picture.view.height, params, *scratch);
+      std::vector<uint8_t> region(size_t(need.region.width) * need.region.height * kPixelBytes);
+      const ImageView view{region.data(), need.region.width, need.region.height, need.region.width * kPixelBytes};
+      const ImageView part = picture.part(need.region);
+      for (int32_t y = 0; y < view.height; ++y) std::memcpy(view.row(y), part.row(y), size_t(view.width) * kPixelBytes);
+      result->resize(size_t(3) * need.shape.height * need.shape.width);
+      pipeline->apply(view, *scratch, result->data());
+    }
+    ASSERT_EQ(results[0], results[1]) << "round " << round;
+  }
 }
 
 TEST(ImagePipeline, ThreadsShareOnePipeline) {

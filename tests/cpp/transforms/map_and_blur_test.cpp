@@ -1,4 +1,4 @@
-// Bilinear maps and blurs: every instruction set that this machine has gives the bits of the scalar kernels. And the noise that
+// Smooth maps and blurs: every instruction set that this machine has gives the bits of the scalar kernels. And the noise that
 // erases, whose numbers are part of the contract with other implementations.
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class MapAndBlurTest : public testing::TestWithParam<int64_t> {
   std::mt19937 random_{11};
 };
 
-TEST_P(MapAndBlurTest, BilinearMaps) {
+TEST_P(MapAndBlurTest, SmoothMaps) {
   for (int round = 0; round < 1000; ++round) {
     const int32_t width = 1 + below(40), height = 1 + below(40);
     std::vector<uint8_t> pixels = random_bytes(size_t(width) * height * kPixelBytes);
@@ -42,13 +42,14 @@ TEST_P(MapAndBlurTest, BilinearMaps) {
     // The window is the whole picture, or lies somewhere inside.
     const int32_t left = below(2) * below(9), top = below(2) * below(9);
     const AffineMap map{{within(-2, 2), within(-2, 2), within(-9, 49), within(-2, 2), within(-2, 2), within(-9, 49)},
-                        Interpolation::bilinear, {left + width + below(5), top + height + below(5)}, left, top, {7, 77, 177}};
+                        round % 2 ? Interpolation::bilinear : Interpolation::bicubic,
+                        {left + width + below(5), top + height + below(5)}, left, top, {7, 77, 177}};
     std::vector<int32_t> columns(1 + below(50));
     for (int32_t& column : columns) column = below(60) - 1;
     const int32_t row = below(60);
     std::vector<uint8_t> got(columns.size() * kPixelBytes), expected(got.size());
-    map_bilinear(map, window, columns, row, got.data());
-    scalar::map_bilinear(map, window, columns, row, expected.data());
+    map_smooth(map, window, columns, row, got.data());
+    scalar::map_smooth(map, window, columns, row, expected.data());
     for (size_t i = 0; i < got.size(); i += kPixelBytes)
       ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0) << "round " << round << ", pixel " << i / kPixelBytes;
   }

@@ -176,6 +176,9 @@ TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
   EXPECT_THROW(plan_of(erasing, {10, 10}), Error);
   EXPECT_THROW(plan_of(erasing, {4, 10}, {{erase}}), Error);
   EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{map_by(0, {})}}), Error);
+  OpParams far_hue = jitter(0, ColorOp::hue);
+  far_hue.color.hue = 1e300;
+  EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{far_hue}}), Error);
   EXPECT_THROW(plan_of({RandomRotation{}, ToTensor{}}, {9, 9}, {{map_by(0, {0.0 / 0.0, 0, 0, 0, 0, 0})}}), Error);
   EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur}}}), Error);
 }
