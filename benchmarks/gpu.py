@@ -1,0 +1,362 @@
+"""What reaches the GPU, and what the training step notices of it: millrace beside torch's own ways, in one run, taking turns.
+
+    python -m benchmarks.gpu [link] [step] [photos] [--rounds 15] [--out FILE.jsonl]
+    python -m benchmarks.gpu --fake                 # a dry run of every line below without a GPU: tiny, on the tests' fake device
+
+link: batches of 64 x 3 x 224 x 224 floats (38.5 MB) from memory to the device, bytes per second, against one page-locked copy of the same
+    size over and over, which is all that the link can do. Through the loader (rows gathered by threads), and through DevicePrefetcher
+    alone (batches that lie page-locked already). Host allocations per batch in the steady state.
+step: milliseconds of a training step of a ResNet-50 on batches that come from the loader, against the same step on a batch that lies on the
+    device all the time; the same for torch's loader with pin_memory and `.to(non_blocking=True)`, and for it with a side stream
+    written by hand, as many scripts have one.
+photos: pictures per second from JPEG files to normalised batches on the device.
+
+Before anything is timed, all sides must give the same batches. Each repeat is one line of JSON; the summary has medians and a bootstrap
+interval of the ratios within rounds.
+"""
+from __future__ import annotations
+
+import argparse
+import datetime
+import inspect
+import io
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import TensorDataset
+
+import millrace
+from benchmarks.compare import interval
+from benchmarks.harness import revision
+from benchmarks.probes import machine
+
+FOLDER = Path("benchmarks/results/gpu")
+
+
+class Machine:
+    """The GPU, or what stands for it in a dry run: sizes, the clock, and how a tensor gets there."""
+
+    def __init__(self, fake: bool) -> None:
+        self.fake = fake
+        self.device = torch.device("cpu" if fake else "cuda:0")
+        self.batch, self.batches, self.pictures, self.workers = (4, 6, 12, 2) if fake else (64, 60, 2048, 16)
+        self.side = 32 if fake else 224
+
+    def sync(self) -> None:
+        if not self.fake:
+            torch.cuda.synchronize()
+
+    def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if self.fake else tensor.pin_memory()
+
+    def host_allocations(self) -> int:
+        return 0 if self.fake else torch.cuda.host_memory_stats()["num_host_alloc"]
+
+
+def timed(here: Machine, batches: Iterable[Any], each: Callable[[Any], Any] = lambda batch: None, warm: int = 3) -> tuple[float, int]:
+    """Seconds of the batches behind the first `warm`, and their number; `each` is the step."""
+    start, count = 0.0, -warm
+    for batch in batches:
+        each(batch)
+        count += 1
+        if count == 0:
+            here.sync()
+            start = time.perf_counter()
+    here.sync()
+    return time.perf_counter() - start, count
+
+
+def side_stream(loader: Iterable[Any], here: Machine) -> Iterator[Any]:
+    """The prefetcher that many training scripts carry along: the next batch is copied on a stream of its own."""
+    if here.fake:
+        yield from loader
+        return
+    stream, ahead = torch.cuda.Stream(), None
+    for batch in loader:
+        with torch.cuda.stream(stream):
+            there = [part.to(here.device, non_blocking=True) for part in batch]
+        if ahead is not None:
+            yield _taken(ahead, stream)
+        ahead = there
+    if ahead is not None:
+        yield _taken(ahead, stream)
+
+
+def _taken(batch: list[torch.Tensor], stream: Any) -> list[torch.Tensor]:
+    torch.cuda.current_stream().wait_stream(stream)
+    for part in batch:
+        part.record_stream(torch.cuda.current_stream())
+    return batch
+
+
+def moved(loader: Iterable[Any], here: Machine) -> Iterator[Any]:
+    for batch in loader:
+        yield [part.to(here.device, non_blocking=True) for part in batch]
+
+
+# ---------------------------------------------------------------- link
+
+
+def rows(here: Machine) -> TensorDataset:
+    """As many floats as a batch of pictures has, of a data set that is four batches large and read over and over."""
+    count = 4 * here.batch
+    return TensorDataset(torch.arange(count * 3.0 * here.side**2).reshape(count, 3, here.side, here.side), torch.arange(count))
+
+
+class Repeated(torch.utils.data.Sampler):
+    """The indices of a data set, in order, for `batches` whole batches."""
+
+    def __init__(self, length: int, count: int) -> None:
+        self.indices = [i % length for i in range(count)]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices)
+
+
+def repeated_loader(cls: Any, here: Machine, **arguments: Any) -> Any:
+    data = rows(here)
+    return cls(data, here.batch, sampler=Repeated(len(data), here.batches * here.batch), num_workers=here.workers, **arguments)
+
+
+def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
+    loader = repeated_loader(millrace.DataLoader, here, device="cuda", native="require")
+    expected = list(TorchLoader(rows(here), here.batch))
+    for i, (batch, _) in enumerate(loader):
+        assert torch.equal(batch.cpu(), expected[i % 4][0]), "the loader's batches are others"
+    size = expected[0][0].nbytes + expected[0][1].nbytes
+    pinned = [[here.pinned(part) for part in batch] for batch in expected]
+    target = torch.empty_like(expected[0][0], device=here.device)
+
+    def copies() -> dict[str, float]:
+        seconds, count = timed(here, range(here.batches), lambda i: target.copy_(pinned[i % 4][0], non_blocking=True))
+        return {"gb_per_s": count * target.nbytes / seconds / 1e9}
+
+    def through(make: Callable[[], Iterable[Any]]) -> Callable[[], dict[str, float]]:
+        def run() -> dict[str, float]:
+            allocations: list[int] = []
+            seconds, count = timed(here, make(), lambda batch: allocations.append(here.host_allocations()))
+            steady = allocations[len(allocations) // 2 :]
+            return {"gb_per_s": count * size / seconds / 1e9, "host_allocations_per_batch": (steady[-1] - steady[0]) / len(steady)}
+
+        return run
+
+    lying = [pinned[i % 4] for i in range(here.batches)]
+    return {
+        "page-locked copies": copies,
+        "millrace": through(lambda: loader),
+        "DevicePrefetcher alone": through(lambda: millrace.DevicePrefetcher(lying, "cuda")),
+        "torch, pin_memory": through(lambda: moved(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here)),
+    }
+
+
+# ---------------------------------------------------------------- step
+
+
+class Bottleneck(torch.nn.Module):
+    """He, Zhang, Ren, Sun, "Deep residual learning for image recognition" (CVPR 2016), with the stride in the middle."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        conv, norm, out = torch.nn.Conv2d, torch.nn.BatchNorm2d, 4 * width
+        self.body = torch.nn.Sequential(
+            conv(channels, width, 1, bias=False), norm(width), torch.nn.ReLU(True),
+            conv(width, width, 3, stride, 1, bias=False), norm(width), torch.nn.ReLU(True), conv(width, out, 1, bias=False), norm(out),
+        )  # fmt: skip
+        same = stride == 1 and channels == out
+        self.short = torch.nn.Identity() if same else torch.nn.Sequential(conv(channels, out, 1, stride, bias=False), norm(out))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.body(x) + self.short(x))
+
+
+def resnet(blocks: tuple[int, ...]) -> torch.nn.Module:
+    layers: list[torch.nn.Module] = [torch.nn.Conv2d(3, 64, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(64), torch.nn.ReLU(True),
+                                     torch.nn.MaxPool2d(3, 2, 1)]  # fmt: skip
+    channels = 64
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            layers.append(Bottleneck(channels, 64 << stage, 2 if stage and not block else 1))
+            channels = 256 << stage
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(channels, 1000))
+
+
+def step(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
+    torch.manual_seed(0)
+    model = resnet((1,) if here.fake else (3, 4, 6, 3)).to(here.device)
+    if not here.fake:
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
+
+    def train(batch: Any) -> None:
+        with torch.autocast(here.device.type, torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(model(batch[0]), batch[1] % 1000)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    resident = [part.to(here.device) for part in next(iter(TorchLoader(rows(here), here.batch)))]
+    loaders: dict[str, Callable[[], Iterable[Any]]] = {
+        "resident": lambda: (resident for _ in range(here.batches)),
+        "millrace": lambda: repeated_loader(millrace.DataLoader, here, device="cuda", native="require"),
+        "torch, pin_memory": lambda: moved(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here),
+        "torch, side stream": lambda: side_stream(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here),
+    }
+    firsts = {name: next(iter(make())) for name, make in loaders.items()}
+    assert all(torch.equal(a.cpu(), b.cpu()) for batch in firsts.values() for a, b in zip(batch, resident)), "other batches"
+
+    def run(make: Callable[[], Iterable[Any]]) -> dict[str, float]:
+        seconds, count = timed(here, make(), train)
+        return {"ms_per_step": 1e3 * seconds / count}
+
+    return {name: lambda make=make: run(make) for name, make in loaders.items()}
+
+
+# ---------------------------------------------------------------- photos
+
+
+def make_files(folder: Path, count: int) -> None:
+    """JPEGs of 500 x 375 with the detail of photos (110 kB each), in ten classes."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for i in range(count):
+        path = folder / f"class{i % 10}" / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        detail = [Image.fromarray(rng.integers(0, 256, (375 // s + 1, 500 // s + 1, 3), np.uint8)).resize((500, 375), 3) for s in (3, 9, 40)]
+        picture = Image.blend(Image.blend(detail[0], detail[1], 0.6), detail[2], 0.6)
+        buffer = io.BytesIO()
+        picture.save(buffer, "JPEG", quality=92)
+        path.write_bytes(buffer.getvalue())
+
+
+def photos(here: Machine, folder: Path) -> dict[str, Callable[[], dict[str, float]]]:
+    make_files(folder, here.pictures)
+    t = millrace.transforms
+    chain = t.Compose([t.RandomResizedCrop(here.side), t.RandomHorizontalFlip(), t.ToTensor(), t.Normalize((0.5,) * 3, (0.25,) * 3)])
+    data = millrace.datasets.ImageFolder(str(folder), chain)
+    decoders = ["cpu"]
+    if "decode" in inspect.signature(millrace.DataLoader).parameters:
+        decoders += [] if here.fake else ["gpu", "auto"]
+
+    def loader(decode: str) -> Iterable[Any]:
+        torch.manual_seed(0)
+        arguments: dict[str, Any] = {} if decode == "cpu" else {"decode": decode}
+        return millrace.DataLoader(data, here.batch, shuffle=True, num_workers=here.workers, device="cuda", native="require", **arguments)
+
+    sides: dict[str, Callable[[], Iterable[Any]]] = {f"millrace, decode={d}": lambda d=d: loader(d) for d in decoders}
+    if not here.fake:
+        sides |= torchvision_side(here, data)
+    reference = next(iter(loader("cpu")))
+    for decode in decoders[1:]:
+        batch = next(iter(loader(decode)))
+        assert torch.equal(batch[1], reference[1]), f"decode={decode}: other labels"
+        levels = (batch[0] - reference[0]).abs() * 0.25 * 255
+        assert (levels <= 2).float().mean() >= 0.999, f"decode={decode}: other pixels"
+
+    def run(make: Callable[[], Iterable[Any]]) -> dict[str, float]:
+        seconds, count = timed(here, make(), warm=1)
+        return {"pictures_per_s": count * here.batch / seconds}
+
+    return {name: lambda make=make: run(make) for name, make in sides.items()}
+
+
+def torchvision_side(here: Machine, data: Any) -> dict[str, Callable[[], Iterable[Any]]]:
+    try:
+        from torchvision.io import decode_jpeg, read_file
+        from torchvision.transforms import v2
+
+        decode_jpeg([read_file(data.samples[0][0])], device=here.device)
+    except Exception as error:
+        print(f"photos: torchvision's CUDA decoder is not here ({error})")
+        return {}
+    crop = v2.Compose([v2.RandomResizedCrop(here.side, antialias=True), v2.RandomHorizontalFlip()])
+    finish = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.5,) * 3, (0.25,) * 3)])
+
+    class Files(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return len(data.samples)
+
+        def __getitem__(self, index: int) -> Any:
+            path, label = data.samples[index]
+            return read_file(path), label
+
+    def batches() -> Iterator[Any]:
+        loader = TorchLoader(Files(), here.batch, shuffle=True, num_workers=here.workers, collate_fn=lambda samples: tuple(zip(*samples)))
+        for files, labels in loader:
+            pictures = decode_jpeg(list(files), device=here.device)
+            yield finish(torch.stack([crop(picture) for picture in pictures])), torch.tensor(labels).to(here.device)
+
+    return {"torchvision, CUDA decode_jpeg": batches}
+
+
+# ---------------------------------------------------------------- rounds
+
+
+#: scenario -> (the side that the others are compared with, what is compared)
+BASE = {
+    "link": ("page-locked copies", "gb_per_s"),
+    "step": ("resident", "ms_per_step"),
+    "photos": ("millrace, decode=cpu", "pictures_per_s"),
+}
+
+
+def report(scenario: str, records: list[dict[str, Any]]) -> None:
+    base, key = BASE[scenario]
+    first = [record[key] for record in records if record["side"] == base]
+    print(scenario)
+    for side in dict.fromkeys(record["side"] for record in records):
+        mine = [record[key] for record in records if record["side"] == side]
+        ratios = [b / a for a, b in zip(first, mine)]
+        low, high = interval(ratios)
+        print(f"  {side:32} {statistics.median(mine):10.2f} {key}   {statistics.median(ratios):.3f} of {base} ({low:.3f} - {high:.3f})", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenarios", nargs="*", choices=[[], *BASE], metavar="link|step|photos", help="all when none is named")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--fake", action="store_true", help="a dry run on the tests' fake device; its figures mean nothing and are not stored")
+    parser.add_argument("--out", type=Path, default=FOLDER / "local.jsonl", help="where results go")
+    arguments = parser.parse_args()
+    here = Machine(arguments.fake)
+    if arguments.fake:
+        sys.path.insert(0, "tests/python")
+        from fake_device import Fake
+        from pytest import MonkeyPatch
+
+        Fake().install(MonkeyPatch())
+        print("a dry run: the figures mean nothing")
+    elif not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here; --fake is a dry run without one")
+    rounds = 2 if arguments.fake else arguments.rounds
+    gpu = "fake" if arguments.fake else torch.cuda.get_device_name()
+    common = {"run": datetime.datetime.now().isoformat(timespec="seconds"), "revision": revision(), "machine": machine(), "gpu": gpu,
+              "torch": torch.__version__, "kind": "gpu"}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for scenario in arguments.scenarios or BASE:
+            sides = photos(here, Path(folder)) if scenario == "photos" else {"link": link, "step": step}[scenario](here)
+            records = []
+            for number in range(rounds):
+                for name in sides if number % 2 else reversed(sides):
+                    records.append({"scenario": scenario, "round": number, "side": name, **sides[name]()})
+            report(scenario, records)
+            if not arguments.fake:
+                arguments.out.parent.mkdir(parents=True, exist_ok=True)
+                with open(arguments.out, "a") as out:
+                    out.writelines(json.dumps({**common, **record}) + "\n" for record in records)
+
+
+if __name__ == "__main__":
+    main()
