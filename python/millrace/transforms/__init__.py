@@ -5,7 +5,7 @@ Each works alone on PIL images, tensors (..., C, H, W) and numpy arrays (H, W, C
 (seed, epoch, index, occurrence) instead.
 """
 
-from . import functional
+from . import batch, functional
 from .base import Compose, Transform
 from .functional import InterpolationMode
 from .geometry import CenterCrop, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize
@@ -27,5 +27,6 @@ __all__ = [
     "ToImage",
     "ToTensor",
     "Transform",
+    "batch",
     "functional",
 ]
