@@ -5,7 +5,7 @@ Each works alone on PIL images, tensors (..., C, H, W) and numpy arrays (H, W, C
 (seed, epoch, index, occurrence) instead.
 """
 
-from . import functional
+from . import batch, functional
 from .base import Compose, Transform
 from .color import ColorJitter, Grayscale, RandomGrayscale
 from .functional import InterpolationMode
@@ -37,5 +37,6 @@ __all__ = [
     "ToImage",
     "ToTensor",
     "Transform",
+    "batch",
     "functional",
 ]
