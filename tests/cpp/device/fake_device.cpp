@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "millrace/error.h"
@@ -33,18 +34,23 @@ struct FakeDevice::Memory : DeviceMemory {
 
 namespace {
 
-struct Host : HostMemory {
-  std::vector<uint8_t> bytes;
-  uint8_t* data() const override { return const_cast<uint8_t*>(bytes.data()); }
-};
-
-uint64_t sum_of(const uint8_t* bytes, size_t count) {
-  uint64_t sum = 1469598103934665603u;
-  for (size_t i = 0; i < count; ++i) sum = (sum ^ bytes[i]) * 1099511628211u;
-  return sum;
+size_t sum_of(const uint8_t* bytes, size_t count) {
+  return std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes), count});
 }
 
 }  // namespace
+
+// Freed, its bytes are others, but they stay readable: code that reads them all the same is to be noticed, not to crash.
+struct FakeDevice::Host : HostMemory {
+  std::shared_ptr<FakeDevice> device;
+  std::vector<uint8_t> bytes;
+  ~Host() override {
+    std::fill(bytes.begin(), bytes.end(), uint8_t{0xDD});
+    const std::lock_guard lock(device->mutex_);
+    device->host_graves_.push_back(std::move(bytes));
+  }
+  uint8_t* data() const override { return const_cast<uint8_t*>(bytes.data()); }
+};
 
 FakeDevice::FakeDevice(Options options) : options_(options), random_(options.seed) { new_stream(); }
 
@@ -120,7 +126,7 @@ void FakeDevice::copy_to_device(void* to, const void* from, size_t bytes, Stream
   ++copies_;
   auto* target = static_cast<uint8_t*>(to);
   const auto* source = static_cast<const uint8_t*>(from);
-  const uint64_t before = sum_of(source, bytes);
+  const size_t before = sum_of(source, bytes);
   const size_t half = bytes / 2;
   push(stream, {[=] { std::memcpy(target, source, half); }, {}, {}});
   push(stream, {[=, this] {
@@ -181,6 +187,7 @@ std::unique_ptr<HostMemory> FakeDevice::allocate_host(size_t bytes) {
   host_bytes_ += bytes;
   ++host_allocations_;
   auto host = std::make_unique<Host>();
+  host->device = shared_from_this();
   host->bytes.resize(bytes);
   return host;
 }

@@ -57,6 +57,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
   struct Event;
   struct Memory;
   struct Block;
+  struct Host;
   struct Op {
     std::function<void()> work;
     std::shared_ptr<Moment> done;       // set when the op is reached
@@ -85,6 +86,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
   std::mt19937 random_;
   std::deque<Stream> streams_;  // 0: the default one
   std::map<std::pair<StreamId, size_t>, std::vector<std::unique_ptr<Block>>> free_;
+  std::vector<std::vector<uint8_t>> host_graves_;
   size_t used_bytes_ = 0;
   std::atomic<size_t> host_bytes_{0};
   bool stop_ = false;
