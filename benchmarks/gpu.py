@@ -234,7 +234,8 @@ def make_files(folder: Path, count: int) -> None:
     for i in range(count):
         path = folder / f"class{i % 10}" / f"{i}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        detail = [Image.fromarray(rng.integers(0, 256, (375 // s + 1, 500 // s + 1, 3), np.uint8)).resize((500, 375), 3) for s in (3, 9, 40)]
+        grains = [rng.integers(0, 256, (375 // size + 1, 500 // size + 1, 3), np.uint8) for size in (3, 9, 40)]
+        detail = [Image.fromarray(grain).resize((500, 375), Image.Resampling.BICUBIC) for grain in grains]
         picture = Image.blend(Image.blend(detail[0], detail[1], 0.6), detail[2], 0.6)
         buffer = io.BytesIO()
         picture.save(buffer, "JPEG", quality=92)
@@ -320,14 +321,15 @@ def report(scenario: str, records: list[dict[str, Any]]) -> None:
         mine = [record[key] for record in records if record["side"] == side]
         ratios = [b / a for a, b in zip(first, mine)]
         low, high = interval(ratios)
-        print(f"  {side:32} {statistics.median(mine):10.2f} {key}   {statistics.median(ratios):.3f} of {base} ({low:.3f} - {high:.3f})", flush=True)
+        print(f"  {side:32} {statistics.median(mine):10.2f} {key}   {statistics.median(ratios):.3f} of {base} "
+              f"({low:.3f} - {high:.3f})", flush=True)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="*", choices=[[], *BASE], metavar="link|step|photos", help="all when none is named")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--fake", action="store_true", help="a dry run on the tests' fake device; its figures mean nothing and are not stored")
+    parser.add_argument("--fake", action="store_true", help="a dry run on the tests' fake device, whose figures mean nothing")
     parser.add_argument("--out", type=Path, default=FOLDER / "local.jsonl", help="where results go")
     arguments = parser.parse_args()
     here = Machine(arguments.fake)

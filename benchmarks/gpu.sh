@@ -74,7 +74,8 @@ else
   if command -v compute-sanitizer > /dev/null && compute-sanitizer --tool memcheck "$PYTHON" -c "import torch; torch.ones(1).cuda()" \
     > "$OUT/sanitizer.log" 2>&1; then
     for tool in memcheck racecheck; do
-      part "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$PYTHON" -m pytest -q tests/cuda/test_batch_kernels.py -k "${KERNELS:-float32}"
+      part "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$PYTHON" -m pytest -q tests/cuda/test_batch_kernels.py -k "${KERNELS:-float32}"
     done
   else
     echo "== compute-sanitizer does not run here; its part is left out"

@@ -1,5 +1,7 @@
 // Loader: the engine's consumer side.
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "bindings.h"
 #include "interruptible.h"
@@ -97,9 +99,11 @@ struct Loader {
 }  // namespace
 
 BlockSource block_source(const std::string& memory) {
+  constexpr std::string_view kNode = "page-locked on node ";
   if (memory == "system") return {};
-  if (memory == "torch" || memory == "page-locked") return torch_blocks(memory == "page-locked");
-  throw py::value_error("memory='" + memory + "' is unknown; use 'system', 'torch' or 'page-locked'");
+  if (memory == "torch" || memory == "page-locked") return torch_blocks(memory == "page-locked", -1);
+  if (memory.starts_with(kNode)) return torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
+  throw py::value_error("memory='" + memory + "' is unknown; use 'system', 'torch', 'page-locked' or 'page-locked on node N'");
 }
 
 std::vector<int64_t> make_indices(const py::object& indices) {

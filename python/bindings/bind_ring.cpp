@@ -144,6 +144,7 @@ void bind_ring(py::module_& m) {
       .def("give_back", &SharedRing::give_back, py::arg("slot"))
       .def("reserved", &SharedRing::reserved, py::arg("slot"))
       .def("set_reserved", &SharedRing::set_reserved, py::arg("slot"), py::arg("bytes"))
+      .def("prefer_node", &SharedRing::prefer_node, py::arg("node"))
       .def("lock_pages", [](SharedRing& ring, int slot, int device) {
         const py::gil_scoped_release release;
         return ring.lock_pages(slot, {[device](void* data, size_t bytes) { return cuda::lock_pages(data, bytes, device); },

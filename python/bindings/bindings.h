@@ -43,7 +43,7 @@ py::str to_path(std::string_view path);
 // Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.
 SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
 std::vector<int64_t> make_indices(const py::object& indices);
-BlockSource block_source(const std::string& memory);  // "system", "torch" or "page-locked"
+BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
 
 // ImagePipeline together with the list it was made from, which is what a pickle keeps.
 struct Pipeline {

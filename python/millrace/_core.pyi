@@ -80,7 +80,8 @@ class ImageDataset:
 class Loader:
     """The engine: indices in, batches out, in order. One thread submits and takes; `threads` work.
 
-    memory: of the batches: "system", kept warm; "torch", its allocator's; "page-locked", torch's for copies to a device.
+    memory: of the batches: "system", kept warm; "torch", its allocator's; "page-locked", torch's for copies to a device; "page-locked
+    on node N", a NUMA node.
     """
 
     def __init__(
@@ -176,6 +177,8 @@ class SharedRing:
     def reserved(self, slot: int) -> int:
         """Bytes of the slot that have memory."""
     def set_reserved(self, slot: int, bytes: int) -> None: ...
+    def prefer_node(self, node: int) -> None:
+        """Fresh pages come from this NUMA node, if they can; -1: from anywhere."""
     def lock_pages(self, slot: int, device: int) -> str:
         """Page-locks the memory that a taken slot has, for copies to CUDA devices. Why it failed; empty: it is locked."""
     def put(self, slot: int, offset: int, data: Any, reserved: int) -> int:
@@ -284,6 +287,9 @@ class Mixture:
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
     def counts_at(self, position: int) -> list[int]:
         """Draws that each source has had before `position`."""
+
+def numa_node_of(pci_address: str) -> int:
+    """The NUMA node of a PCI device ("0000:3b:00.0"); -1 when it is not known, or there is only one."""
 
 def nvtx(on: bool) -> None:
     """Whether the engine's stages are shown as NVTX ranges, on the time lines of NVIDIA's profilers, from now on.

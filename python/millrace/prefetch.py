@@ -252,7 +252,10 @@ def _on_the_cpu(batches: Iterator[Any], channels_last: bool, on_device: Optional
 def batch_memory(loader: Any) -> str:
     """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where they go to a device."""
     goes_to_a_device = loader.pin_memory or (loader.device is not None and loader.device.type != "cpu")
-    return "page-locked" if goes_to_a_device and torch.accelerator.is_available() else "system"
+    if not goes_to_a_device or not torch.accelerator.is_available():
+        return "system"
+    node = -1 if (device := locks_for(loader)) is None else numa_node(device)
+    return "page-locked" if node < 0 else f"page-locked on node {node}"
 
 
 def locks_for(loader: Any) -> Optional[int]:
@@ -260,6 +263,16 @@ def locks_for(loader: Any) -> Optional[int]:
     if loader.device is None or loader.device.type != "cuda" or not torch.cuda.is_available():
         return None
     return torch.cuda.current_device() if loader.device.index is None else loader.device.index
+
+
+def numa_node(device: int) -> int:
+    """The NUMA node that a CUDA device hangs on; -1: not known, or the only one."""
+    properties = torch.cuda.get_device_properties(device)
+    try:
+        domain, bus, slot = properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id
+    except AttributeError:  # not every build of torch tells
+        return -1
+    return _core.numa_node_of(f"{domain:04x}:{bus:02x}:{slot:02x}.0")
 
 
 def device_of(device: Device) -> torch.device:

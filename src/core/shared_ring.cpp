@@ -15,6 +15,7 @@
 
 #include "core/fork_guard.h"
 #include "core/memory_budget.h"
+#include "core/numa.h"
 #include "millrace/error.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -332,6 +333,10 @@ std::shared_ptr<const void> SharedRing::lend(int slot) {
   state_->all[static_cast<size_t>(slot)].lent = true;
   ++state_->lent;
   return loan;
+}
+
+void SharedRing::prefer_node(int node) {
+  millrace::prefer_node(state_->base, static_cast<size_t>(state_->slots) * state_->stride, node);
 }
 
 std::string SharedRing::lock_pages(int slot, const PageLocker& locker) {

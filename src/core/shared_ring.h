@@ -74,6 +74,7 @@ class SharedRing {
   void set_reserved(int slot, size_t bytes);
   size_t reserved(int slot) const;
   std::shared_ptr<const void> lend(int slot);  // taken -> lent; free again when the last copy dies, on any thread
+  void prefer_node(int node);  // where fresh pages come from, whichever process touches them first; numa.h
   // Taken: locks the memory that the slot has, once, until it is given to the system. Returns why it failed; empty: it is locked. The
   // first locker is the ring's; it may be called until the last loan ends, on any thread.
   std::string lock_pages(int slot, const PageLocker& locker);

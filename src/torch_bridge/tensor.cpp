@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "core/numa.h"
 #include "torch_bridge/scalar_type.h"
 
 namespace millrace {
@@ -54,8 +55,9 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
   return THPVariable_Wrap(tensor);
 }
 
-BlockSource torch_blocks(bool page_locked) {
-  return [page_locked](size_t bytes) {
+BlockSource torch_blocks(bool page_locked, int node) {
+  return [page_locked, node](size_t bytes) {
+    const NearNode near(node);
     const auto take = [bytes](bool locked) {
       return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(locked));
     };

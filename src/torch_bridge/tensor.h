@@ -21,8 +21,8 @@ _object* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DType
 
 // Blocks that are tensors' memory, from torch's allocator, page-locked or not; a lease of one becomes that tensor itself, so that
 // torch's own copies to a device keep its memory from being used again too early, as they do for pin_memory(). Page-locked memory
-// that cannot be had is ordinary memory instead.
-BlockSource torch_blocks(bool page_locked);
+// that cannot be had is ordinary memory instead. `node`: the NUMA node that it should lie on; -1: any.
+BlockSource torch_blocks(bool page_locked, int node);
 
 // A field of a batch in memory that `keeper` keeps; `type` is torch's number of the element type (c10::ScalarType), `strides` are in
 // elements, none for row-major. With `copy`, or when it is small (kSmallFieldBytes), the tensor is a copy in memory of its own.

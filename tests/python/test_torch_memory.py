@@ -63,5 +63,5 @@ def test_a_batch_is_torchs_own_memory(torchs):
 
 
 def test_unknown_memory_is_refused():
-    with pytest.raises(ValueError, match="'system', 'torch' or 'page-locked'"):
+    with pytest.raises(ValueError, match="'page-locked on node N'"):
         _core.RowGather([([torch.rand(3, 4)], None, (4,), "float32", False)], 3, 0, 3, "other")

@@ -29,7 +29,7 @@ from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
 from .. import _core
-from ..prefetch import locks_for
+from ..prefetch import locks_for, numa_node
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
@@ -67,6 +67,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
         self._want_of_memory = WantOfMemory()
         self._locks_for = locks_for(loader)
+        if self._locks_for is not None:
+            self._ring.prefer_node(numa_node(self._locks_for))
         self._pin_memory = self._pin_memory and self._locks_for is None  # else they are pinned where they lie
         self._arrived: deque[tuple[Any, Any]] = deque()
         self._shutdown = False
