@@ -43,7 +43,10 @@ struct Range {
 };
 
 // Colours, with Pillow's 8-bit arithmetic. A range that is missing leaves that property alone.
-struct ColorJitter { std::optional<Range> brightness{}, contrast{}, saturation{}, hue{}; };
+struct ColorJitter {
+  std::optional<Range> brightness{}, contrast{}, saturation{}, hue{};
+  double p = 1;  // how often it is applied: torchvision's RandomApply around it
+};
 struct Grayscale {};  // three equal channels: torchvision's Grayscale(3)
 struct RandomGrayscale { double p = 0.1; };
 
@@ -67,6 +70,7 @@ struct RandomAffine {
 struct GaussianBlur {
   int32_t kernel_width = 0, kernel_height = 0;     // odd
   Range sigma{0.1, 2.0};                           // pixels
+  double p = 1;                                    // as ColorJitter's
 };
 
 // The end of a chain: HWC bytes to a CHW tensor.

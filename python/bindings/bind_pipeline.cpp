@@ -78,7 +78,7 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "exif_transpose") return ExifTranspose{};
   if (name == "color_jitter")
     return ColorJitter{optional_range(op, "brightness"), optional_range(op, "contrast"), optional_range(op, "saturation"),
-                       optional_range(op, "hue")};
+                       optional_range(op, "hue"), field<double>(op, "p")};
   if (name == "grayscale") return Grayscale{};
   if (name == "random_grayscale") return RandomGrayscale{field<double>(op, "p")};
   if (name == "random_rotation")
@@ -87,7 +87,7 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "random_affine") return random_affine(op);
   if (name == "gaussian_blur") {
     const auto [width, height] = field<std::pair<int32_t, int32_t>>(op, "kernel_size");
-    return GaussianBlur{width, height, range(op, "sigma")};
+    return GaussianBlur{width, height, range(op, "sigma"), field<double>(op, "p")};
   }
   if (name == "random_erasing")
     return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"), field<std::vector<double>>(op, "value")};
@@ -124,8 +124,9 @@ py::dict flip_dict(const char* op, bool applied) {
   return d;
 }
 
-py::dict color_dict(const ColorJitterParams& color) {
+py::dict color_dict(const ColorJitterParams& color, bool applied) {
   py::dict d = named("color_jitter");
+  d["applied"] = applied;
   py::list order;
   const auto add = [&](const char* name, double factor) {
     order.append(name);
@@ -167,7 +168,7 @@ py::dict decision(const OpParams& op) {
       d = named("exif_transpose");
       d["orientation"] = op.orientation;
       break;
-    case OpParams::Kind::color_jitter: return color_dict(op.color);
+    case OpParams::Kind::color_jitter: return color_dict(op.color, op.applied);
     case OpParams::Kind::affine: return affine_dict(op.affine, op.inverse);
     case OpParams::Kind::grayscale:
       d = named("random_grayscale");
@@ -175,7 +176,8 @@ py::dict decision(const OpParams& op) {
       break;
     case OpParams::Kind::blur:
       d = named("gaussian_blur");
-      d["sigma"] = op.sigma;
+      d["applied"] = op.applied;
+      if (op.applied) d["sigma"] = op.sigma;
       break;
     case OpParams::Kind::erase:
       d = box_dict("random_erasing", op.box);

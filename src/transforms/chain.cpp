@@ -103,6 +103,7 @@ void check_arguments(const ColorJitter& t, const Check& check) {
   if (t.contrast) check.range("contrast", *t.contrast, 0, Check::kAny);
   if (t.saturation) check.range("saturation", *t.saturation, 0, Check::kAny);
   if (t.hue) check.range("hue", *t.hue, -0.5, 0.5);
+  check.probability(t.p);
 }
 void check_arguments(const Grayscale&, const Check&) {}
 void check_arguments(const RandomGrayscale& t, const Check& check) { check.probability(t.p); }
@@ -127,6 +128,7 @@ void check_arguments(const GaussianBlur& t, const Check& check) {
   const auto odd = [](int32_t size) { return size > 0 && size % 2 == 1 && size <= 9999; };
   check.require(odd(t.kernel_width) && odd(t.kernel_height), "Kernel size value should be an odd and positive number below 10000");
   check.range("sigma", t.sigma, 0, Check::kAny);
+  check.probability(t.p);
   check.require(t.sigma.min > 0, "sigma values should be positive and of the form (min, max)");
 }
 void check_arguments(const RandomErasing& t, const Check& check) {

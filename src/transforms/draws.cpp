@@ -113,7 +113,14 @@ struct Drawer {
   void operator()(const HorizontalFlip& t) const { decide_if(OpParams::Kind::flip_horizontal, t.p); }
   void operator()(const VerticalFlip& t) const { decide_if(OpParams::Kind::flip_vertical, t.p); }
   void operator()(const ExifTranspose&) const { decide(OpParams::Kind::orientation).orientation = orientation; }
-  void operator()(const ColorJitter& t) const { decide(OpParams::Kind::color_jitter).color = draw_colors(t, random()); }
+  // What is certain draws nothing.
+  static bool applies(double p, Philox& random) { return p >= 1 || random.uniform() < p; }
+  void operator()(const ColorJitter& t) const {
+    OpParams& decided = decide(OpParams::Kind::color_jitter);
+    Philox draws = random();
+    decided.applied = applies(t.p, draws);
+    if (decided.applied) decided.color = draw_colors(t, draws);
+  }
   void operator()(const RandomGrayscale& t) const { decide_if(OpParams::Kind::grayscale, t.p); }
   void operator()(const RandomRotation& t) const {
     OpParams& decided = decide(OpParams::Kind::affine);
@@ -127,8 +134,12 @@ struct Drawer {
     decided.inverse = affine_inverse(decided.affine, t.center, in);
   }
   void operator()(const GaussianBlur& t) const {
+    OpParams& decided = decide(OpParams::Kind::blur);
+    Philox draws = random();
+    decided.applied = applies(t.p, draws);
+    if (!decided.applied) return;
     require_room_for_blur(t, in);
-    decide(OpParams::Kind::blur).sigma = random().uniform(t.sigma.min, t.sigma.max);
+    decided.sigma = draws.uniform(t.sigma.min, t.sigma.max);
   }
   void operator()(const Resize&) const {}
   void operator()(const CenterCrop&) const {}

@@ -38,7 +38,7 @@ struct OpParams {
   uint32_t op = 0;       // position in the chain
   Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
                          // erase: in the output
-  bool applied = false;  // flips, grayscale, erase
+  bool applied = false;  // flips, grayscale, erase, color_jitter, blur
   int orientation = 1;   // orientation
   ColorJitterParams color{};
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)

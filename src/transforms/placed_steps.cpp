@@ -57,7 +57,7 @@ struct Fits {
   }
   bool operator()(const RandomRotation&) const { return computable_matrix(); }
   bool operator()(const RandomAffine&) const { return computable_matrix(); }
-  bool operator()(const GaussianBlur&) const { return decided.sigma > 0; }
+  bool operator()(const GaussianBlur&) const { return !decided.applied || decided.sigma > 0; }
   template <class Other> bool operator()(const Other&) const { return true; }
 
  private:

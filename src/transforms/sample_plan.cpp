@@ -119,6 +119,7 @@ class Builder {
   void operator()(const RandomRotation& t) { map(t.interpolation, t.fill); }
   void operator()(const RandomAffine& t) { map(t.interpolation, t.fill); }
   void operator()(const GaussianBlur& t) {
+    if (!at_->decided->applied) return;
     begin_stage(Stage::Kind::blur);
     Stage& stage = current();
     blur_axis(stage.x, columns_, at_->in.width, t.kernel_width, stage.blur.x);

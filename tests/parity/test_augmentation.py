@@ -44,6 +44,9 @@ def by_torchvision(F, picture, transforms, decisions):
     """`transforms` one by one on a PIL image, with our decisions where they are random."""
     decided = iter(decisions)
     for transform in transforms:
+        while isinstance(transform, t.RandomApply):
+            (transform,) = transform.transforms
+            transform = t.RandomGrayscale() if isinstance(transform, t.Grayscale) else transform
         match transform:
             case t.Resize() | t.CenterCrop():
                 picture = transform(picture)
@@ -74,7 +77,8 @@ def by_torchvision(F, picture, transforms, decisions):
                 options = {"center": transform.center, "fill": transform.fill, "interpolation": transform.interpolation}
                 picture = F.affine(picture, d["angle"], list(d["translate"]), d["scale"], list(d["shear"]), **options)
             case t.GaussianBlur():
-                picture = F.gaussian_blur(picture, list(transform.kernel_size), [next(decided)["sigma"]] * 2)
+                d = next(decided)
+                picture = F.gaussian_blur(picture, list(transform.kernel_size), [d["sigma"]] * 2) if d["applied"] else picture
     assert next(decided, None) is None
     return np.asarray(picture).transpose(2, 0, 1)
 
@@ -119,6 +123,7 @@ EXACT = {
     "rotation_crop": [t.RandomHorizontalFlip(), t.RandomRotation(30, "bilinear"), t.CenterCrop(30), t.RandomVerticalFlip()],
     "rotation_padding": [t.RandomRotation(30, fill=200), t.CenterCrop((90, 80)), JITTER],
     "resize_rotation_resize": [t.Resize((70, 50)), t.RandomRotation(30, "bilinear"), t.RandomResizedCrop(32)],
+    "sometimes": [t.RandomApply([JITTER]), t.RandomApply([t.RandomApply([t.Grayscale(3)])]), t.RandomApply([t.RandomVerticalFlip()])],
     "two_maps": [t.RandomRotation(30, "bilinear"), JITTER, t.RandomAffine(20, interpolation="bicubic"), t.Grayscale(3)],
 }
 BLURRED = {
@@ -128,6 +133,7 @@ BLURRED = {
     "crop_blur": [t.RandomCrop(50, padding=9, fill=8), t.GaussianBlur(5), t.RandomHorizontalFlip()],
     "blur_crop": [t.GaussianBlur(5), t.RandomCrop(30), t.RandomVerticalFlip()],
     "simclr": [t.RandomResizedCrop(32), t.RandomHorizontalFlip(), JITTER, t.RandomGrayscale(0.2), t.GaussianBlur(5)],
+    "sometimes": [t.RandomApply([t.GaussianBlur(5)]), t.RandomResizedCrop(32), t.RandomApply([t.GaussianBlur(7)], 0.3)],
     "blur_padding": [t.GaussianBlur(5), t.CenterCrop((90, 100))],
     "rotation_blur": [t.RandomRotation(30), t.GaussianBlur(3), t.CenterCrop(20)],
 }
@@ -281,7 +287,8 @@ def test_erasing_is_drawn_as_torchvisions(v2, scale):
 
 
 def test_chances():
-    pipeline = pipeline_of(t.RandomGrayscale(0.3), t.ToTensor(), t.RandomErasing(0.7))
+    sometimes = [t.RandomApply([JITTER], 0.8), t.RandomApply([t.GaussianBlur(3)], 0.1), t.RandomApply([t.RandomGrayscale(0.5)], 0.5)]
+    pipeline = pipeline_of(t.RandomGrayscale(0.3), *sometimes, t.ToTensor(), t.RandomErasing(0.7))
     decisions = [pipeline.draw(200, 200, 2, 0, i) for i in range(DRAWS)]
-    for place, p in [(0, 0.3), (1, 0.7)]:
+    for place, p in enumerate([0.3, 0.8, 0.1, 0.25, 0.7]):
         assert abs(np.mean([d[place]["applied"] for d in decisions]) - p) < 0.03

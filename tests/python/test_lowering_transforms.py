@@ -94,11 +94,20 @@ def test_crops_and_flips(t):
 def test_colours(t):
     transforms = [t.ColorJitter(0.5, contrast=(0.25, 3), hue=0.125), t.RandomGrayscale(0.25), t.Grayscale(3), t.PILToTensor()]
     assert compose(t, *transforms) == [
-        {"op": "color_jitter", "brightness": (0.5, 1.5), "contrast": (0.25, 3.0), "saturation": None, "hue": (-0.125, 0.125)},
+        {"op": "color_jitter", "brightness": (0.5, 1.5), "contrast": (0.25, 3.0), "saturation": None, "hue": (-0.125, 0.125), "p": 1.0},
         {"op": "random_grayscale", "p": 0.25},
         {"op": "grayscale"},
         TO_BYTES,
     ]
+
+
+def test_steps_that_happen_or_not(t):
+    inner = [t.ColorJitter(0.5), t.GaussianBlur(3), t.Grayscale(3), t.RandomGrayscale(0.5), t.RandomHorizontalFlip(0.25)]
+    *steps, _ = compose(t, *[t.RandomApply([step], 0.5) for step in inner], t.PILToTensor())
+    ops = ["color_jitter", "gaussian_blur", "random_grayscale", "random_grayscale", "horizontal_flip"]
+    assert [(step["op"], step["p"]) for step in steps] == list(zip(ops, [0.5, 0.5, 0.5, 0.25, 0.125]))
+    modules = compose(t, t.RandomApply(torch.nn.ModuleList([t.RandomVerticalFlip(1.0)]), 0.75), t.PILToTensor())
+    assert modules[0] == {"op": "vertical_flip", "p": 0.75}
 
 
 def test_maps(t):
@@ -120,7 +129,7 @@ def test_blurs_of_pictures_and_bytes(t):
     blur = {"op": "gaussian_blur", "kernel_size": (3, 5)}
     transforms = [t.GaussianBlur((3, 5)), t.PILToTensor(), t.GaussianBlur([3, 5], (1, 2)), t.GaussianBlur((3, 5), 1.5)]
     sigmas = [(0.1, 2.0), (1.0, 2.0), (1.5, 1.5)]
-    assert compose(t, *transforms) == [*({**blur, "sigma": sigma} for sigma in sigmas), TO_BYTES]
+    assert compose(t, *transforms) == [*({**blur, "sigma": sigma, "p": 1.0} for sigma in sigmas), TO_BYTES]
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")
@@ -197,6 +206,8 @@ def test_torchvision_no_ops():
         (lambda t: [t.RandomRotation(9, fill=(1, 2)), t.ToTensor()], "RandomRotation\\(fill=.* whole numbers"),
         (lambda t: [t.RandomAffine(9, interpolation=t.InterpolationMode.LANCZOS), t.ToTensor()], "lanczos interpolation"),
         (lambda t: [t.ToTensor(), t.GaussianBlur(3)], "GaussianBlur of floats"),
+        (lambda t: [t.RandomApply([t.RandomCrop(8)]), t.ToTensor()], r"RandomApply of \[RandomCrop\] has no native form.* one ColorJitter"),
+        (lambda t: [t.RandomApply([t.ColorJitter(1), t.Grayscale(3)]), t.ToTensor()], r"RandomApply of \[ColorJitter, Grayscale\]"),
         (lambda t: [t.PILToTensor(), t.RandomErasing()], "RandomErasing is native for float tensors"),
         (lambda t: [t.ToTensor(), t.RandomErasing(), t.Normalize([0.5], [0.5])], "Normalize follows RandomErasing"),
         (lambda t: [t.ToTensor(), t.RandomErasing(), t.RandomHorizontalFlip()], "put RandomErasing last"),

@@ -204,7 +204,7 @@ def _flip(op: str) -> Callable[[_Chain, Any, str], None]:
 
 def _color_jitter(chain: _Chain, t: Any, family: str) -> None:
     op = {"op": "color_jitter", "brightness": t.brightness, "contrast": t.contrast, "saturation": t.saturation, "hue": t.hue}
-    chain.change_picture(op, "ColorJitter")
+    chain.change_picture({**op, "p": 1.0}, "ColorJitter")
 
 
 def _random_grayscale(chain: _Chain, t: Any, family: str) -> None:
@@ -249,7 +249,29 @@ def _gaussian_blur(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in (None, torch.uint8):
         raise NotLowered("GaussianBlur of floats does not round to bytes; put it before ToTensor or ToDtype")
     low, high = t.sigma
-    chain.change({"op": "gaussian_blur", "kernel_size": _pair("GaussianBlur", t.kernel_size), "sigma": (float(low), float(high))})
+    op = {"op": "gaussian_blur", "kernel_size": _pair("GaussianBlur", t.kernel_size), "sigma": (float(low), float(high))}
+    chain.change({**op, "p": 1.0})
+
+
+def _random_apply(chain: _Chain, t: Any, family: str) -> None:
+    """Around one step that happens or not, its probability is a factor of that step's own."""
+    inner = list(t.transforms)
+    before, erasing = len(chain.picture), len(chain.erasing)
+    if len(inner) == 1 and type(inner[0]).__name__ != "Compose":
+        chain.add(inner[0])
+        chain.names.pop()
+        if len(chain.picture) == before + 1 and len(chain.erasing) == erasing:
+            op = chain.picture[-1]
+            if op["op"] == "grayscale":
+                op |= {"op": "random_grayscale", "p": 1.0}
+            if "p" in op:
+                op["p"] *= float(t.p)
+                return
+    names = ", ".join(type(part).__name__ for part in inner)
+    raise NotLowered(
+        f"RandomApply of [{names}] has no native form; the engine knows it around one ColorJitter, GaussianBlur, Grayscale, "
+        "RandomGrayscale or flip"
+    )
 
 
 def _random_erasing(chain: _Chain, t: Any, family: str) -> None:
@@ -316,6 +338,7 @@ _LOWERED: dict[str, Callable[[_Chain, Any, str], None]] = {
     "RandomRotation": _random_rotation,
     "RandomAffine": _random_affine,
     "GaussianBlur": _gaussian_blur,
+    "RandomApply": _random_apply,
     "RandomErasing": _random_erasing,
     "ToTensor": _to_tensor,
     "PILToTensor": _to_bytes,

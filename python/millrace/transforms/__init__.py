@@ -6,7 +6,7 @@ Each works alone on PIL images, tensors (..., C, H, W) and numpy arrays (H, W, C
 """
 
 from . import batch, functional
-from .base import Compose, Transform
+from .base import Compose, RandomApply, Transform
 from .color import ColorJitter, Grayscale, RandomGrayscale
 from .functional import InterpolationMode
 from .geometry import CenterCrop, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize
@@ -25,6 +25,7 @@ __all__ = [
     "Normalize",
     "PILToTensor",
     "RandomAffine",
+    "RandomApply",
     "RandomCrop",
     "RandomErasing",
     "RandomGrayscale",

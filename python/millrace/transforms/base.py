@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Union
 
 import torch
 
@@ -50,6 +50,32 @@ class RandomApplyTransform(Transform):
         if torch.rand(1) >= self.p:
             return inpt
         return self.transform(inpt, self.make_params([inpt]))
+
+
+class RandomApply(Transform):
+    """All of several transforms (any callables) in turn with probability `p`, else none; decided by one torch.rand(1).
+
+    The engine runs it natively around one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip.
+    """
+
+    def __init__(self, transforms: Union[Sequence[Callable], torch.nn.ModuleList], p: float = 0.5) -> None:
+        super().__init__()
+        if not isinstance(transforms, (Sequence, torch.nn.ModuleList)):
+            raise TypeError("Argument transforms should be a sequence of callables or a `nn.ModuleList`")
+        if not 0.0 <= p <= 1.0:
+            raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, inpt: Any) -> Any:
+        if torch.rand(1) >= self.p:
+            return inpt
+        for transform in self.transforms:
+            inpt = transform(inpt)
+        return inpt
+
+    def extra_repr(self) -> str:
+        return "\n".join([f"    p={self.p}", *(f"    {transform}" for transform in self.transforms)])
 
 
 class Compose(Transform):

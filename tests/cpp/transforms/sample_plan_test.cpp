@@ -158,6 +158,7 @@ TEST(SamplePlan, NearestMapsAlongTheAxesAreLists) {
 TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
   OpParams blur{.kind = Kind::blur, .op = 0};
   blur.sigma = 1;
+  blur.applied = true;
   const GaussianBlur spec{.kernel_width = 7, .kernel_height = 5};
   const SamplePlan inside = plan_of({spec, CenterCrop{20, 30}, ToTensor{}}, {100, 80}, {{blur}});
   EXPECT_EQ(inside.region, (Rect{32, 28, 36, 24}));
@@ -167,6 +168,9 @@ TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
   ASSERT_EQ(whole.stage_count, 2u);
   EXPECT_EQ(whole.stage(0).x.from[0], 3);
   EXPECT_EQ(whole.stage(1).in_width, 106);
+  blur.applied = false;
+  const SamplePlan without = plan_of({spec, CenterCrop{20, 30}, ToTensor{}}, {100, 80}, {{blur}});
+  EXPECT_EQ(without.region, (Rect{35, 30, 30, 20}));
 }
 
 TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
@@ -180,7 +184,7 @@ TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
   far_hue.color.hue = 1e300;
   EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{far_hue}}), Error);
   EXPECT_THROW(plan_of({RandomRotation{}, ToTensor{}}, {9, 9}, {{map_by(0, {0.0 / 0.0, 0, 0, 0, 0, 0})}}), Error);
-  EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur}}}), Error);
+  EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur, .applied = true}}}), Error);
 }
 
 TEST(SamplePlan, RefusesParametersOfAnotherPicture) {
