@@ -53,6 +53,8 @@ void bind_device(py::module_& m) {
       .def("hand_out", [](TensorCopier& copier, const BatchCopier::Ticket& ticket, const py::list& tensors) {
         copier.hand_out(ticket, pointers(tensors));
       }, py::arg("ticket"), py::arg("tensors"))
+      .def("moment", &TensorCopier::moment)
+      .def("wait_for", &TensorCopier::wait_for, py::arg("ticket"))
       .def("enter", &TensorCopier::enter)
       .def("leave", &TensorCopier::leave)
       .def("close", &TensorCopier::close, py::call_guard<py::gil_scoped_release>())

@@ -314,6 +314,9 @@ class BatchCopier:
         """The moment behind what was queued on the copier's stream so far."""
     def hand_out(self, ticket: CopyTicket, tensors: list[torch.Tensor]) -> None:
         """The current stream waits for the ticket, and the tensors are marked as used there."""
+    def moment(self) -> CopyTicket:
+        """The moment behind what was queued on the device's current stream so far."""
+    def wait_for(self, ticket: CopyTicket) -> None: ...
     def enter(self) -> None:
         """Until leave(), what this thread queues goes to the copier's stream."""
     def leave(self) -> None: ...

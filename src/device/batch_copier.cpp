@@ -21,7 +21,13 @@ size_t aligned(size_t bytes) { return checked_add(bytes, kBlockAlignment - 1, "b
 }  // namespace
 
 BatchCopier::BatchCopier(std::shared_ptr<Device> device) : device_(std::move(device)), stream_(device_->new_stream()) {}
-BatchCopier::~BatchCopier() { close(); }
+
+BatchCopier::~BatchCopier() {
+  try {
+    close();
+  } catch (...) {  // the device has failed: no copy is under way any more, and its user has been told by whatever came to know it
+  }
+}
 
 std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
   const TraceRange range("copy to device");
@@ -62,18 +68,19 @@ std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
 
 BatchCopier::Ticket BatchCopier::seal() {
   reap();
-  // An event whose ticket is still held would move the moment that its holder waits for.
-  const auto unused = std::find_if(free_events_.begin(), free_events_.end(), [](const auto& event) { return event.use_count() == 1; });
-  Ticket ticket;
-  if (unused != free_events_.end()) {
-    ticket.event_ = std::move(*unused);
-    free_events_.erase(unused);
-  } else {
-    ticket.event_ = device_->new_event();
-  }
-  device_->record(*ticket.event_, stream_);
+  Ticket ticket = moment(stream_);
   open_.event = ticket.event_;
   under_way_.push_back(std::exchange(open_, {}));
+  return ticket;
+}
+
+BatchCopier::Ticket BatchCopier::moment(StreamId stream) {
+  // An event whose ticket is still held would move the moment that its holder waits for.
+  auto unused = std::find_if(events_.begin(), events_.end(), [](const auto& event) { return event.use_count() == 1; });
+  if (unused == events_.end()) unused = events_.insert(unused, device_->new_event());
+  Ticket ticket;
+  ticket.event_ = *unused;
+  device_->record(*ticket.event_, stream);
   return ticket;
 }
 
@@ -114,7 +121,6 @@ BatchCopier::Staging BatchCopier::take_staging(size_t bytes) {
 
 void BatchCopier::let_go(Held& held) {
   for (Staging& staging : held.staging) free_staging_.push_back(std::move(staging));
-  free_events_.push_back(std::move(held.event));
 }
 
 }  // namespace millrace

@@ -11,7 +11,8 @@
 // is done. Entries are in the order of the stream, so the first that is not done ends the search.
 // Cost: one allocation and one copy for each block, but small ones that are not page-locked share both; what is not page-locked is
 // copied to a staging buffer first. In the steady state nothing is allocated on the host. Bound: what was copied and is not done yet.
-// One thread at a time. Ends: close() or the destructor wait for the copies under way.
+// One thread at a time. Ends: close() or the destructor wait for the copies under way; that the device has failed, so that there is
+// nothing left to wait for, is an error of close() alone.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +64,9 @@ class BatchCopier {
     std::shared_ptr<DeviceEvent> event_;
   };
   Ticket seal();
+  // A moment behind what was queued on any stream of the device so far; and: waits until it is reached.
+  Ticket moment(StreamId stream);
+  void wait_for(const Ticket& ticket) { device_->synchronize(*ticket.event_); }
 
   // From now on `consumer` may use what was copied before the ticket; the blocks are marked as used there.
   void hand_out(const Ticket& ticket, std::span<const DeviceBlock> blocks, StreamId consumer);
@@ -90,8 +94,8 @@ class BatchCopier {
   const StreamId stream_;
   Held open_;
   std::deque<Held> under_way_;
-  std::vector<Staging> free_staging_;                     // nothing reads it any more
-  std::vector<std::shared_ptr<DeviceEvent>> free_events_;  // of tickets that nobody holds
+  std::vector<Staging> free_staging_;                 // nothing reads it any more
+  std::vector<std::shared_ptr<DeviceEvent>> events_;  // all; used again when nobody else holds them
 };
 
 }  // namespace millrace

@@ -39,7 +39,7 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual StreamId new_stream() = 0;      // for copies; lives as long as the device
+  virtual StreamId new_stream() = 0;      // for copies; may be used again by whoever comes when this object has ended
   virtual StreamId current_stream() = 0;  // the one on which the calling thread's work is queued
 
   virtual std::unique_ptr<DeviceEvent> new_event() = 0;

@@ -36,7 +36,12 @@ struct TensorCopier::Impl {
 
 TensorCopier::TensorCopier(std::shared_ptr<TensorDevice> device) : impl_(std::make_unique<Impl>(std::move(device))) {}
 TensorCopier::~TensorCopier() {
-  if (impl_->generation != fork_generation()) static_cast<void>(impl_.release());
+  if (impl_->generation != fork_generation()) {
+    static_cast<void>(impl_.release());
+    return;
+  }
+  const pybind11::gil_scoped_release release;  // it waits
+  impl_.reset();
 }
 
 std::vector<PyObject*> TensorCopier::copy(const std::vector<PyObject*>& tensors) {
@@ -72,6 +77,16 @@ void TensorCopier::hand_out(const BatchCopier::Ticket& ticket, const std::vector
   const StreamId consumer = impl_->device->current_stream();
   impl_->copier.hand_out(ticket, {}, consumer);
   for (const at::Tensor& tensor : mine) impl_->device->used_on(tensor, consumer);
+}
+
+BatchCopier::Ticket TensorCopier::moment() {
+  const pybind11::gil_scoped_release release;
+  return impl_->copier.moment(impl_->device->current_stream());
+}
+
+void TensorCopier::wait_for(const BatchCopier::Ticket& ticket) {
+  const pybind11::gil_scoped_release release;
+  impl_->copier.wait_for(ticket);
 }
 
 void TensorCopier::enter() {

@@ -31,6 +31,9 @@ class TensorCopier {
   BatchCopier::Ticket seal();
   // The current stream of the device waits for the ticket; tensors on the device are marked as used there, others passed over.
   void hand_out(const BatchCopier::Ticket& ticket, const std::vector<_object*>& tensors);
+  // A moment behind what was queued on the current stream of the device; and: waits for it.
+  BatchCopier::Ticket moment();
+  void wait_for(const BatchCopier::Ticket& ticket);
   void close();  // without the GIL
 
   // From enter() to leave() what the calling thread queues goes to stream(), between the copies and the seal.

@@ -5,8 +5,10 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "millrace/error.h"
 #include "torch_bridge/tensor_device.h"
@@ -42,12 +44,37 @@ at::Tensor host_bytes(size_t bytes, bool page_locked) {
   return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(page_locked));
 }
 
+// Streams that no copier uses at present. A stream is used again, because torch's allocator gives memory that was freed on one stream to
+// that one only: a new stream for each epoch would take new device memory for each.
+class IdleStreams {
+ public:
+  StreamId take(const VirtualGuardImpl& impl, at::Device device) {
+    const std::lock_guard lock(mutex_);
+    std::vector<StreamId>& idle = idle_[{device.type(), device.index()}];
+    if (idle.empty()) return impl.getStreamFromGlobalPool(device).id();
+    const StreamId stream = idle.back();
+    idle.pop_back();
+    return stream;
+  }
+  void put(at::Device device, const std::vector<StreamId>& streams) {
+    const std::lock_guard lock(mutex_);
+    std::vector<StreamId>& idle = idle_[{device.type(), device.index()}];
+    idle.insert(idle.end(), streams.begin(), streams.end());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<at::DeviceType, at::DeviceIndex>, std::vector<StreamId>> idle_;
+};
+IdleStreams& idle_streams = *new IdleStreams;  // never destroyed: copiers may end after static destructors ran
+
 class TorchDevice final : public TensorDevice {
  public:
   explicit TorchDevice(at::Device device) : device_(device), impl_(device.type()) {}
+  ~TorchDevice() override { idle_streams.put(device_, streams_); }
 
   at::Device where() const override { return device_; }
-  StreamId new_stream() override { return impl_.getStreamFromGlobalPool(device_).id(); }
+  StreamId new_stream() override { return streams_.emplace_back(idle_streams.take(impl_, device_)); }
   StreamId current_stream() override { return impl_.getStream(device_).id(); }
 
   Current enter(Current current) override {
@@ -124,6 +151,7 @@ class TorchDevice final : public TensorDevice {
 
   const at::Device device_;
   const VirtualGuardImpl impl_;
+  std::vector<StreamId> streams_;  // given back at the end
   mutable std::mutex mutex_;  // guards what follows
   std::string lock_failure_;
 };

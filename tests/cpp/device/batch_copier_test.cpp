@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +179,41 @@ TEST(BatchCopier, ItsEndWaitsForTheCopiesUnderWay) {
     }
   }
   EXPECT_GT(noticed, 0);
+}
+
+// As after an assertion in somebody's kernel: from then on every call that waits throws.
+struct Broken : Forgetful {
+  using Forgetful::Forgetful;
+  void synchronize(DeviceEvent&) override { throw std::runtime_error("device-side assert"); }
+};
+
+TEST(BatchCopier, ADeviceThatHasFailedDoesNotEndTheProcess) {
+  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{});
+  const std::vector<uint8_t> bytes(kBytes, 3);
+  {
+    BatchCopier copier(std::make_shared<Broken>(fake, Guard::none));
+    const HostBlock block{bytes.data(), kBytes, nullptr, true};
+    copier.copy({&block, 1});
+    copier.seal();
+    EXPECT_THROW(copier.close(), std::runtime_error);
+  }
+  fake->finish();
+}
+
+TEST(BatchCopier, AMomentStaysWhereItWas) {
+  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{});
+  BatchCopier copier(fake);
+  const StreamId consumer = fake->current_stream();
+  int steps = 0;
+  std::vector<BatchCopier::Ticket> moments;
+  for (int i = 0; i < 5; ++i) {
+    fake->launch(consumer, [&steps] { ++steps; });
+    moments.push_back(copier.moment(consumer));
+  }
+  for (int i = 0; i < 5; ++i) {
+    copier.wait_for(moments[static_cast<size_t>(i)]);
+    EXPECT_EQ(steps, i + 1);
+  }
 }
 
 TEST(BatchCopier, NothingIsAllocatedInTheSteadyState) {

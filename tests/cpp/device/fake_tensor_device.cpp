@@ -3,8 +3,11 @@
 #include <pybind11/pybind11.h>
 
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <deque>
 #include <unordered_map>
+#include <vector>
 
 #include "fake_device.h"
 #include "torch_bridge/tensor_device.h"
@@ -53,12 +56,35 @@ class FakeTensorDevice final : public TensorDevice {
     fake->copy_to_device(to, from, bytes, stream);
   }
 
+  // What a batch's own to() may do: a copy from the host on the consumer's stream, done late.
+  void read_later(const void* from, size_t bytes) {
+    read_.emplace_back(bytes);
+    fake->copy_to_device(read_.back().data(), from, bytes, fake->current_stream());
+  }
+
   const std::shared_ptr<FakeDevice> fake;
   std::string failure;
   int64_t marked = 0;
 
  private:
   std::unordered_map<const void*, std::weak_ptr<DeviceMemory>> known_;
+  std::deque<std::vector<uint8_t>> read_;
+};
+
+// Of an accelerator of torch's no more than a pool of streams, as CUDA has one: it gives a different one each time, 32 in turn.
+struct StreamPool final : c10::impl::DeviceGuardImplInterface {
+  at::DeviceType type() const override { return at::kPrivateUse1; }
+  at::Device exchangeDevice(at::Device) const override { return getDevice(); }
+  at::Device getDevice() const override { return {at::kPrivateUse1, 0}; }
+  void setDevice(at::Device) const override {}
+  void uncheckedSetDevice(at::Device) const noexcept override {}
+  at::Stream getStream(at::Device device) const override { return at::Stream(at::Stream::UNSAFE, device, 0); }
+  at::Stream exchangeStream(at::Stream stream) const override { return stream; }
+  at::DeviceIndex deviceCount() const noexcept override { return 1; }
+  at::Stream getStreamFromGlobalPool(at::Device device, bool) const override {
+    static int64_t given = 0;
+    return at::Stream(at::Stream::UNSAFE, device, 1 + given++ % 32);
+  }
 };
 
 }  // namespace
@@ -77,6 +103,9 @@ PYBIND11_MODULE(_fake_device, m) {
         return py::capsule(new std::shared_ptr<millrace::TensorDevice>(device),
                            [](void* p) { delete static_cast<std::shared_ptr<millrace::TensorDevice>*>(p); });
       })
+      .def("read_later", [](FakeTensorDevice& d, size_t address, size_t bytes) {
+        d.read_later(reinterpret_cast<const void*>(address), bytes);
+      })
       .def("finish", [](FakeTensorDevice& d) { d.fake->finish(); })
       .def_property_readonly("changed_sources", [](FakeTensorDevice& d) { return d.fake->changed_sources(); })
       .def_property_readonly("allocations", [](FakeTensorDevice& d) { return d.fake->allocations(); })
@@ -84,4 +113,7 @@ PYBIND11_MODULE(_fake_device, m) {
       .def_property_readonly("copies", [](FakeTensorDevice& d) { return d.fake->copies(); })
       .def_readonly("marked", &FakeTensorDevice::marked)
       .def_readwrite("lock_failure", &FakeTensorDevice::failure);
+  m.def("register_stream_pool", [] {  // as torch's "privateuseone:0", for as long as the process lives
+    c10::impl::DeviceGuardImplRegistrar(at::kPrivateUse1, new millrace::StreamPool);
+  });
 }
