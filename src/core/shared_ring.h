@@ -75,8 +75,9 @@ class SharedRing {
   size_t reserved(int slot) const;
   std::shared_ptr<const void> lend(int slot);  // taken -> lent; free again when the last copy dies, on any thread
   void prefer_node(int node);  // where fresh pages come from, whichever process touches them first; numa.h
-  // Taken: locks the memory that the slot has, once, until it is given to the system. Returns why it failed; empty: it is locked. The
-  // first locker is the ring's; it may be called until the last loan ends, on any thread.
+  // Taken: locks the memory that the slot has, once, until that is given to the system, or lent when it has grown and was not locked
+  // again. Returns why it failed; empty: it is locked. The first locker is the ring's; it may be called until the last loan ends, on any
+  // thread.
   std::string lock_pages(int slot, const PageLocker& locker);
   int free_slots() const;
   int lent_slots() const;

@@ -164,6 +164,20 @@ TEST(SharedRing, PagesAreLockedOnceAndUnlockedBeforeTheyGo) {
   EXPECT_TRUE(pages.locked.empty());
 }
 
+TEST(SharedRing, ASlotThatHasGrownBeyondItsLockedPagesIsLentUnlocked) {
+  LockedPages pages;
+  SharedRing ring(4, 4);
+  const int slot = ring.take();
+  fill(ring, slot, 8192, 1);
+  EXPECT_EQ(ring.lock_pages(slot, pages.locker()), "");
+  ring.lend(slot);
+  EXPECT_EQ(pages.locked.size(), 1u);
+  EXPECT_EQ(ring.take(), slot);
+  fill(ring, slot, 20'000, 1);  // and nobody asks for its pages any more
+  const auto large = ring.lend(slot);
+  EXPECT_TRUE(pages.locked.empty());
+}
+
 TEST(SharedRing, PagesThatCannotBeLockedAreSaidSo) {
   LockedPages pages{.locked = {}, .locks = 0, .fail = true};
   SharedRing ring(4, 4);
