@@ -352,6 +352,7 @@ void RowWriter::begin(int slot, size_t reserved, int64_t capacity) {
   impl_->reserved = reserved;
   impl_->capacity = capacity;
   impl_->rows = 0;
+  impl_->fresh = false;  // an error may have ended the batch before
   for (py::object& list : impl_->objects) list = py::list();
 }
 

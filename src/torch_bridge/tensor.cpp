@@ -58,14 +58,13 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
 BlockSource torch_blocks(bool page_locked, int node) {
   return [page_locked, node](size_t bytes) {
     const NearNode near(node);
-    const auto take = [bytes](bool locked) {
-      return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(locked));
-    };
     at::Tensor memory;
-    try {
-      memory = take(page_locked);
-    } catch (const c10::Error&) {
-      if (page_locked) memory = take(false);
+    for (bool locked = page_locked;; locked = false) {
+      try {
+        memory = at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(locked));
+      } catch (const c10::Error&) {  // of page-locked memory there may be less
+      }
+      if (memory.defined() || !locked) break;
     }
     if (!memory.defined())
       throw Error(ErrorKind::system, "there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size",
