@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import UserDict
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -13,8 +14,9 @@ _LEAVES = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
 def moves_itself(value: Any) -> bool:
-    """Whether a value that is no tensor has a `.to(device, non_blocking=True)` of its own, like PackedSequence."""
-    return not isinstance(value, torch.Tensor) and callable(getattr(value, "to", None))
+    """Whether a value that is no tensor has a `.to(device)` of its own, like PackedSequence. That of a UserDict, such as transformers'
+    batches are, moves its items: these can be had without it."""
+    return not isinstance(value, (torch.Tensor, UserDict)) and callable(getattr(value, "to", None))
 
 
 def leaves(value: Any, found: list[Any]) -> list[Any]:
@@ -44,10 +46,13 @@ def rebuilt(value: Any, new: Callable[[Any], Any]) -> Any:
         items = [rebuilt(part, new) for part in value]
         return value if all(a is b for a, b in zip(items, value)) else _like_sequence(value, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if hasattr(value, field.name)}
+        changed = {name: made for name, part in parts.items() if (made := rebuilt(part, new)) is not part}
+        if not changed:
+            return value
         clone = copy.copy(value)
-        for field in dataclasses.fields(value):
-            if hasattr(value, field.name):
-                object.__setattr__(clone, field.name, rebuilt(getattr(value, field.name), new))
+        for name, made in changed.items():
+            object.__setattr__(clone, name, made)
         return clone
     return value
 
@@ -59,7 +64,8 @@ def _like_mapping(value: Any, parts: dict[Any, Any]) -> Any:
         if not isinstance(value, MutableMapping):
             return type(value)(parts)
         clone = copy.copy(value)  # keeps what a subclass has beside its items
-        clone.update(parts)
+        for key, part in parts.items():  # not update(), which a Counter adds by
+            clone[key] = part
         return clone
     except TypeError:
         return parts

@@ -67,7 +67,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
 
     device: None hands out CPU tensors. "cuda", "cuda:1", a number, a torch.device: batches are there already, copied on a stream of
         their own while the loop computes; DevicePrefetcher describes how, and does the same for any other loader. "cpu" is None.
-    prefetch_to_device: how many batches may be in the device's memory beside the one in use.
+        Assigning it counts from the next iterator; in subclasses, which may have a `device` of their own, only the argument counts.
+    prefetch_to_device: how many batches may be in the device's memory beside those in use.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
@@ -91,6 +92,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     mesh_dim: Union[None, str, tuple[str, ...]] = None
     device: Union[None, str, int, torch.device] = None
     prefetch_to_device: int = 2
+    _device_argument: Optional[torch.device] = None
     _millrace_run: Optional[RunRecord] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
@@ -151,7 +153,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         self.auto_epoch = auto_epoch
         self.process_group = process_group
         self.mesh_dim = mesh_dim
-        self.device = None if device is None else torch.device(device)
+        self._device_argument = None if device is None else torch.device(device)
+        if type(self) is DataLoader or device is not None:  # else it may be a subclass's own, and set already
+            self.device = self._device_argument
         self.prefetch_to_device = checked_depth(prefetch_to_device)
         self._millrace_run = None
         self._millrace_progress = None
@@ -177,10 +181,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         )
 
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
+        device, prefetch = self._millrace_device, checked_depth(self.prefetch_to_device)
         batches = super().__iter__()
-        if self.device is None:
+        if device is None:
             return batches
-        return prefetched(batches, self.device, self.prefetch_to_device, progress=self._millrace_progress)
+        return prefetched(batches, device, prefetch, progress=self._millrace_progress)
+
+    @property
+    def _millrace_device(self) -> Union[None, str, int, torch.device]:
+        """Where batches go. Many subclasses of torch's class have a `device` of their own: theirs is not ours, but for the argument."""
+        return self.device if type(self) is DataLoader else self._device_argument
 
     def _get_iterator(self) -> Any:
         plan = make_plan(self)

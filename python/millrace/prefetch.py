@@ -1,16 +1,17 @@
 """Batches on the device before the training loop asks for them.
 
 The copies run on a stream of their own, queued in C++ (src/device/batch_copier.h has the order of things); the consumer's stream
-waits for them by an event, and the host never waits.
+waits for them by an event, and the host waits only when it is several steps ahead of the device.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Generic, Optional, TypeVar, Union
 
 import torch
 
@@ -20,6 +21,8 @@ from .errors import UnavailableError
 
 T_co = TypeVar("T_co", covariant=True)
 Device = Union[str, int, torch.device, None]
+
+_LEAST_QUEUED = 2  # steps that the device may have before it, so that it never waits for the host
 
 
 class DevicePrefetcher(Generic[T_co]):
@@ -31,12 +34,12 @@ class DevicePrefetcher(Generic[T_co]):
     device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU where there is none. On the CPU
         batches are passed on as they are.
     prefetch: how many batches are asked for before the oldest is handed out, at least 1; as many are in the device's memory beside
-        the one in use.
+        those in use. The loop may be as many steps ahead of the device (2 at least); `next()` waits for the device then.
     channels_last: 4-d tensors get torch.channels_last's strides, by a kernel on the device.
     on_device: called with each batch on the device, on the copying stream, so that its work hides behind the loop's as well.
         `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of float32's time on the link.
     static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA graphs need. All batches
-        must have the same shapes (drop_last=True). The tensors change at each step; clone what you keep.
+        must have the same shapes and types (drop_last=True). The tensors change at each step; clone what you keep.
 
     Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values pass through unchanged;
     those with a `to()` of their own, and tensors that are sparse, nested, subclasses or need gradients, are moved by it when their
@@ -76,39 +79,18 @@ class DevicePrefetcher(Generic[T_co]):
         return getattr(self.batches, name)
 
 
-class _Ahead(NamedTuple):
-    """A batch on its way to the consumer, or the error in its place."""
-
-    batch: Any
-    error: Optional[Exception]
-    ticket: Any
-    turns: int  # of the loader's progress, which it takes when it is handed out
-
-
-class DeviceIterator(Iterator[Any]):
-    """One pass over an iterator of host batches."""
+class _Passing(Iterator[Any]):
+    """One pass over an iterator of host batches, and what frameworks ask that one for."""
 
     def __init__(
-        self, batches: Iterator[Any], copier: _core.BatchCopier, device: torch.device, prefetch: int, channels_last: bool,
-        on_device: Optional[Callable[[Any], Any]], static_buffers: bool, progress: Any = None,
-    ) -> None:  # fmt: skip
+        self, batches: Iterator[Any], channels_last: bool, on_device: Optional[Callable[[Any], Any]], static_buffers: bool
+    ) -> None:
         self._batches = batches
-        self._copier = copier
-        self._device = device
-        self._prefetch = prefetch
         self._channels_last = channels_last
         self._on_device = on_device
-        self._static: Any = () if static_buffers else None
-        self._progress = progress
-        self._owner_pid = os.getpid()
-        self._ahead: deque[_Ahead] = deque()
-        self._asked = 0  # grows with the first steps, so that the first batch waits for no other
-        self._ended = False
-        self._warned = False
-        if progress is not None:
-            progress.hold(prefetch)
+        self._static = _StaticBuffers() if static_buffers else None
 
-    def __iter__(self) -> DeviceIterator:
+    def __iter__(self) -> _Passing:
         return self
 
     def __len__(self) -> int:
@@ -119,6 +101,62 @@ class DeviceIterator(Iterator[Any]):
             raise AttributeError(name)
         return getattr(self._batches, name)
 
+    def _transformed(self, batch: Any) -> Any:
+        if self._channels_last:
+            batch = rebuilt(batch, _channels_last)
+        if self._on_device is None:
+            return batch
+        try:
+            return self._on_device(batch)
+        except StopIteration as error:  # it would end the loop without a word
+            raise RuntimeError("on_device raised StopIteration") from error
+
+
+class _HostIterator(_Passing):
+    """Where the device is the CPU: each batch when it is asked for."""
+
+    def __next__(self) -> Any:
+        batch = self._transformed(next(self._batches))
+        return batch if self._static is None else self._static.filled(batch)
+
+
+class _Ahead:
+    """A batch on its way to the consumer, or the error in its place."""
+
+    __slots__ = ("batch", "error", "ticket", "turns")
+
+    def __init__(self, batch: Any, error: Optional[Exception], turns: int) -> None:
+        self.batch = batch  # of the host's memory, until there is a ticket
+        self.error = error
+        self.ticket: Any = None
+        self.turns = turns  # of the loader's progress, which it takes when it is handed out
+
+    @property
+    def ready(self) -> bool:
+        return self.ticket is not None or self.error is not None
+
+
+class DeviceIterator(_Passing):
+    """One pass over an iterator of host batches. An interrupt loses none: what was under way then goes on with the next call."""
+
+    def __init__(
+        self, batches: Iterator[Any], copier: _core.BatchCopier, device: torch.device, prefetch: int, channels_last: bool,
+        on_device: Optional[Callable[[Any], Any]], static_buffers: bool, progress: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(batches, channels_last, on_device, static_buffers)
+        self._owner_pid = os.getpid()
+        self._handed: deque[tuple[Any, list[Any]]] = deque()  # (when the consumer's stream had got so far, what it read from the host)
+        self._copier = copier
+        self._device = device
+        self._prefetch = checked_depth(prefetch)
+        self._progress = progress
+        self._ahead: deque[_Ahead] = deque()
+        self._asked = 0  # grows with the first steps, so that the first batch waits for no other
+        self._ended = False
+        self._warned = False
+        if progress is not None:
+            progress.hold(prefetch)
+
     def __next__(self) -> Any:
         if os.getpid() != self._owner_pid:
             raise RuntimeError(
@@ -126,37 +164,46 @@ class DeviceIterator(Iterator[Any]):
                 "in a process that was started by spawn"
             )
         self._asked = min(self._asked + 1, self._prefetch)
-        while len(self._ahead) < self._asked and not self._ended:
+        while not self._ended and (len(self._ahead) < self._asked or not self._ahead[-1].ready):
             self._pull()
         if not self._ahead:
             self._take_turns(None)
             raise StopIteration
-        next_one = self._ahead.popleft()
-        self._take_turns(next_one.turns)
-        if next_one.error is not None:
-            try:
-                raise next_one.error
-            finally:
-                del next_one  # its traceback holds this frame
-        return self._handed_out(next_one)
+        first = self._ahead[0]
+        try:
+            if first.error is not None:
+                raise first.error
+            batch = self._handed_out(first)
+        except Exception:
+            self._take_turns(self._ahead.popleft().turns)
+            raise
+        finally:
+            del first  # an error's traceback holds this frame
+        self._take_turns(self._ahead.popleft().turns)
+        return batch
 
     def _pull(self) -> None:
-        before = 0 if self._progress is None else self._progress.held
-        batch = ticket = error = None
-        try:
-            batch = next(self._batches)
-        except StopIteration:
-            self._ended = True
-            return
-        except Exception as failure:
-            error = failure
-        turns = 0 if self._progress is None else self._progress.held - before
-        if error is None:
+        """Asks for one more batch, or goes on with the one that an interrupt came to."""
+        if not self._ahead or self._ahead[-1].ready:
+            batch, error = None, None
             try:
-                batch, ticket = self._copied(batch)
+                batch = next(self._batches)
+            except StopIteration:
+                self._ended = True
+                return
             except Exception as failure:
-                batch, error = None, failure
-        self._ahead.append(_Ahead(batch, error, ticket, turns))
+                error = failure
+            turns = 0 if self._progress is None else self._progress.held - sum(ahead.turns for ahead in self._ahead)
+            self._ahead.append(_Ahead(batch, error, turns))
+            del batch, error  # whose traceback holds this frame
+        last = self._ahead[-1]
+        try:
+            if last.error is None:
+                last.batch, last.ticket = self._copied(last.batch)
+        except Exception as failure:
+            last.batch, last.error = None, failure
+        finally:
+            del last
 
     def _copied(self, batch: Any) -> tuple[Any, Any]:
         copier = self._copier
@@ -166,10 +213,7 @@ class DeviceIterator(Iterator[Any]):
         if self._channels_last or self._on_device is not None:
             copier.enter()
             try:
-                if self._channels_last:
-                    result = rebuilt(result, _channels_last)
-                if self._on_device is not None:
-                    result = self._on_device(result)
+                result = self._transformed(result)
             finally:
                 copier.leave()
         if not self._warned and (why := copier.lock_failure):
@@ -178,44 +222,74 @@ class DeviceIterator(Iterator[Any]):
                           "Raise the limit (ulimit -l), or use a smaller batch_size or prefetch", stacklevel=4)  # fmt: skip
         return result, copier.seal()
 
-    def _handed_out(self, ready: _Ahead) -> Any:
-        found = leaves(ready.batch, [])
-        self._copier.hand_out(ready.ticket, [leaf for leaf in found if isinstance(leaf, torch.Tensor)])
-        batch = rebuilt(ready.batch, self._moved)
-        if self._static is None:
-            return batch
-        if self._static == ():
-            self._static = rebuilt(batch, lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf)
-        else:
-            _fill(self._static, batch)
-        return self._static
+    def _handed_out(self, first: _Ahead) -> Any:
+        found = leaves(first.batch, [])
+        self._copier.hand_out(first.ticket, [leaf for leaf in found if isinstance(leaf, torch.Tensor)])
+        elsewhere = [leaf for leaf in found if not self._is_there(leaf)]
+        try:
+            batch = rebuilt(first.batch, lambda leaf: leaf if self._is_there(leaf) else _moved(leaf, self._device))
+        finally:
+            self._follow(elsewhere)
+        return batch if self._static is None else self._static.filled(batch)
 
-    def _moved(self, leaf: Any) -> Any:
-        """What the copier does not know is moved on the consumer's stream."""
-        if isinstance(leaf, torch.Tensor) and (leaf.device == self._device or _core.is_plain_tensor(leaf)):
-            return leaf
-        return leaf.to(self._device, non_blocking=True)
+    def _follow(self, read: list[Any]) -> None:
+        """Keeps what the consumer's stream reads from the host until it has, and the host from running away from the device: memory of
+        batches that the loop has dropped comes back only when the device is through with them."""
+        self._handed.append((self._copier.moment(), read))
+        while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
+            self._copier.wait_for(self._handed[0][0])
+            self._handed.popleft()
+
+    def _is_there(self, leaf: Any) -> bool:
+        """False: what the copier does not know is moved on the consumer's stream."""
+        return isinstance(leaf, torch.Tensor) and (leaf.device == self._device or _core.is_plain_tensor(leaf))
 
     def _take_turns(self, count: Optional[int]) -> None:
         if self._progress is not None:
             self._progress.take_turns(count)
+
+    def __del__(self) -> None:
+        handed = self.__dict__.get("_handed", ())
+        if handed and os.getpid() == self._owner_pid:
+            with contextlib.suppress(Exception):  # the device has failed, and reads no more
+                for moment, read in handed:
+                    if read:
+                        self._copier.wait_for(moment)
+
+
+class _StaticBuffers:
+    """Tensors that every batch is put into; what is no tensor is each batch's own."""
+
+    def __init__(self) -> None:
+        self._tensors: Optional[list[torch.Tensor]] = None
+
+    def filled(self, batch: Any) -> Any:
+        new = [leaf for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor)]
+        if self._tensors is None:
+            self._tensors = [tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in new]
+        else:
+            before, now = ([(tuple(tensor.shape), tensor.dtype) for tensor in found] for found in (self._tensors, new))
+            if before != now:
+                raise ValueError(
+                    f"static_buffers=True needs batches of the same shapes and types, but after {before} came {now}; use drop_last=True, "
+                    "and pad what has different lengths"
+                )
+            with torch.no_grad():
+                for tensor, value in zip(self._tensors, new):
+                    tensor.copy_(value)
+        places = iter(self._tensors)
+        return rebuilt(batch, lambda leaf: next(places) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def _channels_last(leaf: Any) -> Any:
     return leaf.contiguous(memory_format=torch.channels_last) if isinstance(leaf, torch.Tensor) and leaf.dim() == 4 else leaf
 
 
-def _fill(static: Any, batch: Any) -> None:
-    mine, new = leaves(static, []), leaves(batch, [])
-    shapes = [[tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else None for leaf in found] for found in (mine, new)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            f"static_buffers=True needs batches of the same shapes, but after {shapes[0]} came {shapes[1]}; use drop_last=True, and pad "
-            "what has different lengths"
-        )
-    for to, leaf in zip(mine, new):
-        if isinstance(to, torch.Tensor):
-            to.copy_(leaf)
+def _moved(leaf: Any, device: torch.device) -> Any:
+    try:
+        return leaf.to(device, non_blocking=True)
+    except TypeError:  # many a to() knows no more than the device
+        return leaf.to(device)
 
 
 # ---------------------------------------------------------------- devices
@@ -234,24 +308,17 @@ def prefetched(
     """An iterator over `batches` on the device; `batches` itself when that is the CPU and nothing is to be done there."""
     where = device_of(device)
     if where.type == "cpu":
-        if not channels_last and on_device is None:
+        if not channels_last and on_device is None and not static_buffers:
             return batches
-        return _on_the_cpu(batches, channels_last, on_device)
+        return _HostIterator(batches, channels_last, on_device, static_buffers)
     return DeviceIterator(
         batches, _core.BatchCopier(str(where)), where, prefetch, channels_last, on_device, static_buffers, progress
     )
 
 
-def _on_the_cpu(batches: Iterator[Any], channels_last: bool, on_device: Optional[Callable[[Any], Any]]) -> Iterator[Any]:
-    for batch in batches:
-        if channels_last:
-            batch = rebuilt(batch, _channels_last)
-        yield batch if on_device is None else on_device(batch)
-
-
 def batch_memory(loader: Any) -> str:
     """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where they go to a device."""
-    goes_to_a_device = loader.pin_memory or (loader.device is not None and loader.device.type != "cpu")
+    goes_to_a_device = loader.pin_memory or (wanted := _wanted(loader)) is not None and wanted.type != "cpu"
     if not goes_to_a_device or not torch.accelerator.is_available():
         return "system"
     node = -1 if (device := locks_for(loader)) is None else numa_node(device)
@@ -260,9 +327,14 @@ def batch_memory(loader: Any) -> str:
 
 def locks_for(loader: Any) -> Optional[int]:
     """The CUDA device that a loader's batches go to from the memory that its workers fill; None: none, or none here."""
-    if loader.device is None or loader.device.type != "cuda" or not torch.cuda.is_available():
+    device = _wanted(loader)
+    if device is None or device.type != "cuda" or not torch.cuda.is_available():
         return None
-    return torch.cuda.current_device() if loader.device.index is None else loader.device.index
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
+def _wanted(loader: Any) -> Optional[torch.device]:
+    return None if loader._millrace_device is None else torch.device(loader._millrace_device)
 
 
 def numa_node(device: int) -> int:
@@ -300,8 +372,13 @@ def device_of(device: Device) -> torch.device:
             torch.cuda.init()
         except Exception as error:
             raise UnavailableError(f'device="{where}" cannot be used: {error}') from error
-    module = torch.get_device_module(where)
-    count = module.device_count()
+    try:
+        module = torch.get_device_module(where)
+        count = module.device_count()
+    except Exception as error:
+        raise UnavailableError(f'device="{where}" cannot be used: {error}') from error
+    if count == 0:
+        raise UnavailableError(f'device="{where}": this torch ({torch.__version__}) finds no {where.type} device here')
     if (where.index or 0) >= count:
         raise ValueError(f'device="{where}": there are {count} {where.type} devices here, numbered from 0')
     return where if where.index is not None else torch.device(where.type, module.current_device())

@@ -71,6 +71,7 @@ class Progress:
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
         self._held: Optional[deque[Callable[[], None]]] = None  # turns of batches that wait elsewhere for the consumer; see hold()
+        self._most_held = 0
         self._left_out_then: Optional[int] = None  # when the batch was made that was handed out last
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
@@ -205,8 +206,7 @@ class Progress:
 
     def hold(self, most: int) -> None:
         """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as `most`, which says take_turns()."""
-        self._prefetched += most if self._held is None else 0
-        self._held = deque()
+        self._held, self._most_held = deque(), most
         if (parts := self._live_parts()) is not None:
             self._parts = parts
 
@@ -274,7 +274,7 @@ class Progress:
         if not self._asks_workers:
             return False
         if self.streams:  # which step it will be depends on the other workers
-            return self._every > 0 and self._yielded % self._every + 1 + self._prefetched + self.workers >= self._every
+            return self._every > 0 and self._yielded % self._every + 1 + self._prefetched + self._most_held + self.workers >= self._every
         step = self._resumed_at + number
         last = self._length is not None and step >= self._length - self.workers
         return last or (self._every > 0 and step % self._every + self.workers >= self._every)
