@@ -13,6 +13,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from . import _core
 from .data_parallel import EQUAL_STEPS, Part, part_of
+from .devices import Device, device_of
 from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
@@ -93,6 +94,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     device: Union[None, str, int, torch.device] = None
     prefetch_to_device: int = 2
     _device_argument: Optional[torch.device] = None
+    _millrace_wrapped_for: Optional[torch.device] = None  # the device of the DevicePrefetcher that iterates over it
     _millrace_run: Optional[RunRecord] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
@@ -181,16 +183,26 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         )
 
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
+        self._millrace_wrapped_for = None
         device, prefetch = self._millrace_device, checked_depth(self.prefetch_to_device)
         batches = super().__iter__()
         if device is None:
             return batches
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)
 
+    def _prefetched(self, device: Device, *options: Any) -> Iterator[Any]:
+        """What a DevicePrefetcher around this loader iterates over: batches that are made for its device."""
+        self._millrace_wrapped_for = None
+        if self._millrace_device is not None:
+            return prefetched(iter(self), device, *options)
+        self._millrace_wrapped_for = device_of(device)
+        return prefetched(super().__iter__(), self._millrace_wrapped_for, *options, progress=self._millrace_progress)
+
     @property
     def _millrace_device(self) -> Union[None, str, int, torch.device]:
         """Where batches go. Many subclasses of torch's class have a `device` of their own: theirs is not ours, but for the argument."""
-        return self.device if type(self) is DataLoader else self._device_argument
+        own = self.device if type(self) is DataLoader else self._device_argument
+        return self._millrace_wrapped_for if own is None else own
 
     def _get_iterator(self) -> Any:
         plan = make_plan(self)

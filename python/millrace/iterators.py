@@ -20,8 +20,8 @@ from typing import Any, NoReturn, Optional
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
+from .devices import batch_memory
 from .lowering import Engine, Job
-from .prefetch import batch_memory
 from .run_record import RunRecord
 from .state import FedSampler, Progress
 from .workers.holes import drop_last

@@ -11,17 +11,15 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Optional, TypeVar, Union
+from typing import Any, Generic, Optional, TypeVar
 
 import torch
 
 from . import _core
 from .batch_tree import leaves, rebuilt
-from .errors import UnavailableError
+from .devices import Device, device_of
 
 T_co = TypeVar("T_co", covariant=True)
-Device = Union[str, int, torch.device, None]
-
 _LEAST_QUEUED = 2  # steps that the device may have before it, so that it never waits for the host
 
 
@@ -44,6 +42,7 @@ class DevicePrefetcher(Generic[T_co]):
     Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values pass through unchanged;
     those with a `to()` of their own, and tensors that are sparse, nested, subclasses or need gradients, are moved by it when their
     batch is handed out. Page-locked tensors are copied from where they lie, others through page-locked memory that is kept.
+    A millrace.DataLoader makes its batches for the device then, as with its own `device=`; its states are those of the batch the loop has.
     Any number of prefetchers and devices; each iterator belongs to one thread. An error of `batches` is raised at its place.
 
     UnavailableError: there is no such device here, or no driver; torch.OutOfMemoryError: its memory is full.
@@ -67,16 +66,25 @@ class DevicePrefetcher(Generic[T_co]):
         self.static_buffers = static_buffers
 
     def __iter__(self) -> Iterator[T_co]:
-        return prefetched(iter(self.batches), self.device, self.prefetch, self.channels_last, self.on_device, self.static_buffers)
+        options = (self.device, self.prefetch, self.channels_last, self.on_device, self.static_buffers)
+        if _is_ours(self.batches):
+            return self.batches._prefetched(*options)  # type: ignore[attr-defined]
+        return prefetched(iter(self.batches), *options)
 
     def __len__(self) -> int:
         return len(self.batches)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
         """What frameworks ask a DataLoader for: `dataset`, `sampler`, `batch_size`, `set_epoch`, ..."""
-        if name.startswith("__") or name in ("batches", "state_dict", "load_state_dict"):
+        if name.startswith("__") or name == "batches":
             raise AttributeError(name)
+        if name in ("state_dict", "load_state_dict") and not _is_ours(self.batches):
+            raise AttributeError(f"{name}: only a millrace.DataLoader knows which batches the loop has, and which are still on their way")
         return getattr(self.batches, name)
+
+
+def _is_ours(batches: Any) -> bool:
+    return callable(getattr(type(batches), "_prefetched", None))
 
 
 class _Passing(Iterator[Any]):
@@ -314,71 +322,3 @@ def prefetched(
     return DeviceIterator(
         batches, _core.BatchCopier(str(where)), where, prefetch, channels_last, on_device, static_buffers, progress
     )
-
-
-def batch_memory(loader: Any) -> str:
-    """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where they go to a device."""
-    goes_to_a_device = loader.pin_memory or (wanted := _wanted(loader)) is not None and wanted.type != "cpu"
-    if not goes_to_a_device or not torch.accelerator.is_available():
-        return "system"
-    node = -1 if (device := locks_for(loader)) is None else numa_node(device)
-    return "page-locked" if node < 0 else f"page-locked on node {node}"
-
-
-def locks_for(loader: Any) -> Optional[int]:
-    """The CUDA device that a loader's batches go to from the memory that its workers fill; None: none, or none here."""
-    device = _wanted(loader)
-    if device is None or device.type != "cuda" or not torch.cuda.is_available():
-        return None
-    return torch.cuda.current_device() if device.index is None else device.index
-
-
-def _wanted(loader: Any) -> Optional[torch.device]:
-    return None if loader._millrace_device is None else torch.device(loader._millrace_device)
-
-
-def numa_node(device: int) -> int:
-    """The NUMA node that a CUDA device hangs on; -1: not known, or the only one."""
-    properties = torch.cuda.get_device_properties(device)
-    try:
-        domain, bus, slot = properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id
-    except AttributeError:  # not every build of torch tells
-        return -1
-    return _core.numa_node_of(f"{domain:04x}:{bus:02x}:{slot:02x}.0")
-
-
-def device_of(device: Device) -> torch.device:
-    """The device with its index, if it is one that batches can be copied to from here.
-
-    UnavailableError: torch has no support for it, or there is none, with the reason. ValueError: there are fewer.
-    """
-    if device is None:
-        device = torch.accelerator.current_accelerator() or "cpu"
-    where = torch.device(device)
-    if where.type == "cpu":
-        return where
-    if where.type == "cuda":
-        if torch.version.cuda is None and torch.version.hip is None:
-            raise UnavailableError(
-                f'device="{where}": this torch ({torch.__version__}) was built without CUDA; install a CUDA build of it, or use '
-                'device="cpu", which passes batches on as they are'
-            )
-        if torch.cuda._is_in_bad_fork():
-            raise UnavailableError(
-                f'device="{where}": CUDA was used before this process was forked, and cannot be used after it; start the process by '
-                'spawn (torch.multiprocessing.set_start_method("spawn"))'
-            )
-        try:
-            torch.cuda.init()
-        except Exception as error:
-            raise UnavailableError(f'device="{where}" cannot be used: {error}') from error
-    try:
-        module = torch.get_device_module(where)
-        count = module.device_count()
-    except Exception as error:
-        raise UnavailableError(f'device="{where}" cannot be used: {error}') from error
-    if count == 0:
-        raise UnavailableError(f'device="{where}": this torch ({torch.__version__}) finds no {where.type} device here')
-    if (where.index or 0) >= count:
-        raise ValueError(f'device="{where}": there are {count} {where.type} devices here, numbered from 0')
-    return where if where.index is not None else torch.device(where.type, module.current_device())

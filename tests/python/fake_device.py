@@ -38,4 +38,5 @@ class Fake:
 
     def install(self, monkeypatch):
         monkeypatch.setattr(prefetch, "prefetched", self.prefetched)
+        monkeypatch.setattr(millrace.dataloader, "device_of", lambda device: torch.device("cpu"))
         monkeypatch.setattr(millrace.dataloader, "prefetched", self.prefetched)

@@ -139,6 +139,29 @@ def test_a_run_goes_on_where_its_state_was_taken(kind, workers, steps, fake):
     assert [plain(batch) for batch in again] == rest and rest
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("kind", ["native", "python", "stateful"])
+def test_a_prefetcher_around_a_loader_has_its_states(kind, persistent, fake):
+    """As the loader's own device= has them; by the prefetcher's methods, or the loader's."""
+    seen = []
+    for wrap in (millrace.DevicePrefetcher, lambda loader: loader):
+        torch.manual_seed(3)
+        loader = maker(kind, 2, persistent, {}, None)()
+        batches = wrap(loader)
+        states = [(plain(batch), batches.state_dict(), loader.state_dict()) for _ in range(2) for batch in batches]
+        assert all(one == other for _, one, other in states)
+        seen.append([(batch, state) for batch, state, _ in states])
+    assert seen[0] == seen[1]
+    again = millrace.DevicePrefetcher(maker(kind, 2, persistent, {}, None)())
+    again.load_state_dict(seen[0][2][1])
+    assert [plain(batch) for batch in again] == [batch for batch, _ in seen[0][3:6]]
+
+
+def test_a_prefetcher_around_another_loader_has_no_states(fake):
+    with pytest.raises(AttributeError, match="only a millrace.DataLoader knows"):
+        millrace.DevicePrefetcher(torch.utils.data.DataLoader(Squares())).state_dict()
+
+
 def test_errors_keep_the_count(fake):
     make = lambda device: millrace.DataLoader(process_data.Failing("raise"), 2, num_workers=2, device=device)  # noqa: E731
     states = []

@@ -29,7 +29,7 @@ from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
 from .. import _core
-from ..prefetch import locks_for, numa_node
+from ..devices import locks_for, numa_node
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
