@@ -40,6 +40,7 @@ class DevicePrefetcher(Generic[T_co]):
         `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of float32's time on the link.
     static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA graphs need. All batches
         must have the same shapes and types (drop_last=True). The tensors change at each step; clone what you keep.
+        Threads of a loader may ask CUDA for memory while a graph is captured: use capture_error_mode="thread_local".
 
     Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values pass through unchanged;
     those with a `to()` of their own, and tensors that are sparse, nested, subclasses or need gradients, are moved by it when their
