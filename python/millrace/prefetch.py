@@ -6,7 +6,6 @@ waits for them by an event, and the host waits only when it is several steps ahe
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
 from collections import deque
@@ -250,12 +249,12 @@ class DeviceIterator(_Passing):
             self._progress.take_turns(count)
 
     def __del__(self) -> None:
-        handed = self.__dict__.get("_handed", ())
-        if handed and os.getpid() == self._owner_pid:
-            with contextlib.suppress(Exception):  # the device has failed, and reads no more
-                for moment, read in handed:
-                    if read:
-                        self._copier.wait_for(moment)
+        try:  # without this module's variables, which may have gone when the interpreter ends
+            for moment, read in self.__dict__.get("_handed", ()):
+                if read:
+                    self._copier.wait_for(moment)
+        except Exception:
+            pass  # the device has failed, and reads no more
 
 
 class _StaticBuffers:
