@@ -6,7 +6,6 @@ waits for them by an event, and the host waits only when it is several steps ahe
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
 from collections import deque
@@ -38,6 +37,7 @@ class DevicePrefetcher(Generic[T_co]):
         `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of float32's time on the link.
     static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA graphs need. All batches
         must have the same shapes and types (drop_last=True). The tensors change at each step; clone what you keep.
+        Threads of a loader may ask CUDA for memory while a graph is captured: use capture_error_mode="thread_local".
 
     Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values pass through unchanged;
     those with a `to()` of their own, and tensors that are sparse, nested, subclasses or need gradients, are moved by it when their
@@ -257,12 +257,12 @@ class DeviceIterator(_Passing):
             self._progress.take_turns(count)
 
     def __del__(self) -> None:
-        handed = self.__dict__.get("_handed", ())
-        if handed and os.getpid() == self._owner_pid:
-            with contextlib.suppress(Exception):  # the device has failed, and reads no more
-                for moment, read in handed:
-                    if read:
-                        self._copier.wait_for(moment)
+        try:  # without this module's variables, which may have gone when the interpreter ends
+            for moment, read in self.__dict__.get("_handed", ()):
+                if read:
+                    self._copier.wait_for(moment)
+        except Exception:
+            pass  # the device has failed, and reads no more
 
 
 class _StaticBuffers:

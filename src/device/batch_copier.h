@@ -64,7 +64,7 @@ class BatchCopier {
     std::shared_ptr<DeviceEvent> event_;
   };
   Ticket seal();
-  // A moment behind what was queued on any stream of the device so far; and: waits until it is reached.
+  // A moment behind what was queued on `stream` so far, whosesoever it is; and: waits until it is reached.
   Ticket moment(StreamId stream);
   void wait_for(const Ticket& ticket) { device_->synchronize(*ticket.event_); }
 

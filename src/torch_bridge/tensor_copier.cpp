@@ -85,6 +85,7 @@ BatchCopier::Ticket TensorCopier::moment() {
 }
 
 void TensorCopier::wait_for(const BatchCopier::Ticket& ticket) {
+  if (impl_->generation != fork_generation()) return;
   const pybind11::gil_scoped_release release;
   impl_->copier.wait_for(ticket);
 }

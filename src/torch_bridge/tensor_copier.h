@@ -1,7 +1,7 @@
 // TensorCopier: BatchCopier for torch tensors, as Python objects; libtorch stays behind this header.
 //
 // One thread at a time, holding the GIL but where it says otherwise. Ends: close() or the destructor wait for the copies under way;
-// in a forked child they do nothing, because its parent's device cannot be used there.
+// in a forked child these and wait_for() do nothing, because its parent's device cannot be used there.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections import Counter, UserDict, namedtuple
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -330,3 +331,35 @@ def test_epochs_ask_for_no_more_states_than_the_first(fake):
             wanted.append([loader._millrace_progress.wants_state(i) for i in range(5)])
             list(iterator)
     assert wanted == [wanted[0]] * 12
+
+
+AT_EXIT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from fake_device import Fake
+import millrace
+from millrace import prefetch
+
+prefetch.prefetched = millrace.dataloader.prefetched = Fake().prefetched
+
+class Own:
+    def to(self, device, non_blocking=False):
+        return self
+
+class Node:
+    pass
+
+node = Node()
+node.itself = node
+node.iterator = iter(millrace.DevicePrefetcher([Own() for _ in range(9)], "fake"))
+kept = [iter(millrace.DataLoader(torch.rand(100, 30_000), 4, num_workers=2, native=native, device="cuda")) for native in ("auto", "never")]
+for iterator in [node.iterator, *kept]:
+    next(iterator), next(iterator)
+print("end")
+"""
+
+
+def test_iterators_that_live_until_the_interpreter_ends():
+    done = subprocess.run([sys.executable, "-c", AT_EXIT, str(Path(__file__).parent)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

@@ -188,3 +188,42 @@ def test_a_ring_that_cannot_be_locked_is_one_warning_and_no_loss(fake, monkeypat
     with pytest.warns(UserWarning, match="could not be page-locked: .*(driver|device|CUDA)") as seen:
         assert [plain(batch) for batch in loader] == [[[i * i for i in range(b, min(b + 4, 23))]] for b in range(0, 23, 4)]
     assert len([w for w in seen if "page-locked" in str(w.message)]) == 1
+
+
+class Holed(Squares):
+    def __getitem__(self, index):
+        if index % 5 == 2 or index >= 21:
+            raise ValueError(index)
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_states_with_samples_left_out(drop_last, on_error, workers, fake):
+    def make(device):
+        return millrace.DataLoader(
+            Holed(), 1, num_workers=workers, on_error=on_error, drop_last=drop_last, device=device, prefetch_to_device=3
+        )
+
+    assert walk(lambda: make("cuda")) == walk(lambda: make(None))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("steps", ["pad", "repeat"])
+def test_states_with_lists_that_come_again(steps, workers, fake, monkeypatch):
+    """A rank with two lists of its own where all take seven steps: what was only drawn ahead is not in the state."""
+    monkeypatch.setattr(millrace.state.progress, "agreed_steps", lambda *_: 7)
+
+    def make(device=None):
+        dataset = TensorDataset(torch.arange(4))
+        return millrace.DataLoader(dataset, 2, shuffle=True, num_workers=workers, equal_steps=steps, device=device, prefetch_to_device=4)
+
+    there, here = walk(lambda: make("cuda"), epochs=1), walk(make, epochs=1)
+    assert there == here
+    batches = [batch for batch, _ in here[:-1]]
+    assert len(batches) == 7
+    for done, (_, state) in enumerate(here[:-1], 1):
+        again = make()
+        again.load_state_dict(state)
+        assert [plain(batch) for batch in again] == batches[done:]

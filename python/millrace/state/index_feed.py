@@ -169,12 +169,18 @@ class IndexFeed:
             passed_over = [item for number, item in self._items.items() if number < self._reached]
             if pending := passed_over + self._waiting:
                 state["pending"] = pending
-        if self._steps is not None and self._again:
-            state["again"] = [[int(index) for index in item] for item in self._again]
+        if again := self._again_known():
+            state["again"] = [[int(index) for index in item] for item in again]
         epoch = getattr(inner_sampler(self._index_sampler), "epoch", None)
         if isinstance(epoch, int):
             state["sampler_epoch"] = epoch
         return state
+
+    def _again_known(self) -> list[Any]:
+        """Of the lists that come again, those that were handed out: the others will be drawn again."""
+        if self._steps is None or (not self._steps.repeats_first and self._at.lists < self._steps.own):
+            return []
+        return self._again[: self._at.lists]
 
     def state_at_end(self) -> dict[str, Any]:
         """What the next epoch begins with."""

@@ -229,12 +229,13 @@ class Progress:
         if self._held is None:
             self._finish()
         else:
-            parts = self._live_parts()
-            self._held.append(lambda: self._finish(parts))
+            parts, left_out = self._live_parts(), self.left_out()
+            self._held.append(lambda: self._finish(parts, left_out))
 
-    def _finish(self, parts: Any = None) -> None:
+    def _finish(self, parts: Any = None, left_out: Optional[int] = None) -> None:
         if parts is not None:
             self._parts = parts
+        self._left_out_then = left_out
         if self._feed is not None and not self.finished:
             self.finished, self._behind = True, self._feed.state_at_end()
             if self._draws_unknown and not (self._persistent and self.workers > 0):

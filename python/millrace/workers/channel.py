@@ -71,7 +71,16 @@ def _attached(duplicates: list[Any], slots: int, stride: int) -> RingHandle:
 parents_ends: set[int] = set()
 
 
-def pipe() -> tuple[Descriptor, Descriptor]:
-    """(reading end, writing end)"""
-    reading, writing = os.pipe()
-    return Descriptor(reading), Descriptor(writing)
+def pipes() -> tuple[Descriptor, Descriptor, Descriptor, Descriptor]:
+    """(reading end, writing end) of a worker's tasks, and the same of its answers."""
+    made: list[int] = []
+    try:
+        made += os.pipe()
+        made += os.pipe()
+    except OSError as error:
+        for fd in made:
+            os.close(fd)
+        error.strerror = f"{error.strerror} (a worker process needs four descriptors; raise the limit, ulimit -n, or use fewer workers)"
+        raise
+    tasks_out, tasks_in, answers_out, answers_in = (Descriptor(fd) for fd in made)
+    return tasks_out, tasks_in, answers_out, answers_in

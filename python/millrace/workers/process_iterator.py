@@ -91,8 +91,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._end_of_fd: dict[int, WorkerEnd] = {}
         ring = RingHandle(self._ring)
         for worker_id in range(self._num_workers):
-            tasks_out, tasks_in = channel.pipe()
-            answers_out, answers_in = channel.pipe()
+            tasks_out, tasks_in, answers_out, answers_in = channel.pipes()
             channel.parents_ends.update((tasks_in.fd, answers_out.fd))
             job = WorkerJob(
                 dataset_kind=self._dataset_kind,
