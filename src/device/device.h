@@ -41,6 +41,7 @@ class Device {
 
   virtual StreamId new_stream() = 0;      // for copies; lives as long as the device
   virtual StreamId current_stream() = 0;  // the one on which the calling thread's work is queued
+  virtual void* native_stream(StreamId stream) = 0;  // what the device's own libraries know it by: a cudaStream_t
 
   virtual std::unique_ptr<DeviceEvent> new_event() = 0;
   virtual void record(DeviceEvent& event, StreamId stream) = 0;  // again: the event is the later moment from now on

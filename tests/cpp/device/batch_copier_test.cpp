@@ -23,6 +23,7 @@ class Forgetful : public Device {
   Forgetful(std::shared_ptr<FakeDevice> device, Guard forgotten) : device_(std::move(device)), forgotten_(forgotten) {}
   StreamId new_stream() override { return device_->new_stream(); }
   StreamId current_stream() override { return device_->current_stream(); }
+  void* native_stream(StreamId stream) override { return device_->native_stream(stream); }
   std::unique_ptr<DeviceEvent> new_event() override { return device_->new_event(); }
   void record(DeviceEvent& event, StreamId stream) override {
     if (forgotten_ != Guard::record) device_->record(event, stream);

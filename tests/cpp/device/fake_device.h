@@ -33,6 +33,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
 
   StreamId new_stream() override;
   StreamId current_stream() override { return current_; }
+  void* native_stream(StreamId stream) override { return reinterpret_cast<void*>(stream); }
   std::unique_ptr<DeviceEvent> new_event() override;
   void record(DeviceEvent& event, StreamId stream) override;
   void wait(StreamId stream, DeviceEvent& event) override;
