@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "device/augmentation_builder.h"
+#include "millrace/error.h"
 #include "transforms/placed_steps.h"
 
 namespace millrace {
@@ -58,6 +59,27 @@ std::optional<Augmentation> augmentation_of(const Chain& chain, PictureSize stor
   AugmentationBuilder builder(stored.width, stored.height);
   for (const Placed& placed : place_steps(chain, stored, params)) std::visit(Teller{builder, placed}, placed.step->spec);
   return builder.result();
+}
+
+std::string why_not_fused(const ImagePipeline& pipeline) {
+  const Chain& chain = pipeline.chain();
+  if (!pipeline.fixed_shape())
+    return "its pictures come out in sizes of their own; let it end in one size, as RandomResizedCrop((height, width)) does";
+  if (!chain.erasing.empty())
+    return "RandomErasing works on finished tensors; leave it out, and do it to the batch (millrace.transforms.batch.RandomErasing)";
+  if (pipeline.output_type() == DType::f64) return "float64 is made on the CPU only; use float32, or convert the batch";
+  try {
+    for (int64_t key = 0; key < 32; ++key) {
+      const PictureSize stored = key % 2 == 0 ? PictureSize{4000, 3000} : PictureSize{3000, 4000};
+      const SampleParams params = pipeline.draw(stored.width, stored.height, 1, {0, 0, key, 0});
+      if (!augmentation_of(chain, stored, params))
+        return "one pass on the GPU makes a crop, a bilinear or bicubic resize, flips, then ColorJitter, then Grayscale, in this order, "
+               "and this chain has something else";
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace millrace

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "device/fused_augment.h"
 #include "transforms/chain.h"
+#include "transforms/image_pipeline.h"
 #include "transforms/params.h"
 #include "transforms/step_geometry.h"
 
@@ -14,5 +16,9 @@ namespace millrace {
 // bytes into numbers are not in it: the batch's own operations do that. Pure, any thread. Throws Error(invalid_argument) when `params`
 // do not belong to this chain and picture.
 std::optional<Augmentation> augmentation_of(const Chain& chain, PictureSize stored, const SampleParams& params);
+
+// Why batches of this chain cannot be made by a fused kernel, as the end of a sentence; empty when they can. Looks at the decisions for
+// some pictures: single ones may still come out as the CPU's.
+std::string why_not_fused(const ImagePipeline& pipeline);
 
 }  // namespace millrace

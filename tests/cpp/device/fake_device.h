@@ -71,6 +71,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
 
   bool step(std::unique_lock<std::mutex>& lock);  // runs one op of some stream; false when none can run
   bool can_run(const Stream& stream) const;
+  bool somebody_works() const;
   void run_front(Stream& stream, std::unique_lock<std::mutex>& lock);
   void work(Stream& stream);
   void some_steps(std::unique_lock<std::mutex>& lock);
