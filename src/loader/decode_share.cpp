@@ -51,17 +51,19 @@ void DecodeShare::worker_took(int64_t ns, bool left) {
   follow(left ? left_ns_ : made_ns_, static_cast<double>(ns), 1.0 / 16);
 }
 
-void DecodeShare::device_took(int64_t ns, int64_t pictures) {
-  if (pictures == 0) return;
+void DecodeShare::device_took(int64_t decode_ns, int64_t pictures, int64_t rest_ns, int64_t rows) {
   const std::lock_guard lock(mutex_);
-  follow(device_ns_, std::max(1.0, static_cast<double>(ns) / static_cast<double>(pictures)), 1.0 / 4);
+  const auto each = [](int64_t ns, int64_t count) { return std::max(1.0, static_cast<double>(ns) / static_cast<double>(count)); };
+  if (pictures > 0) follow(device_ns_, each(decode_ns, pictures), 1.0 / 4);
+  if (rows > 0) follow(rest_ns_, each(rest_ns, rows), 1.0 / 4);
 }
 
 double DecodeShare::share_now() const {
   if (!balances_) return 1;
   if (device_ns_ == 0 || made_ns_ == 0) return 0.5;
-  const double both = threads_ * device_ns_ + made_ns_ - left_ns_;
-  return both <= made_ns_ ? 1 : made_ns_ / both;
+  const double more = made_ns_ - threads_ * rest_ns_, both = threads_ * device_ns_ + made_ns_ - left_ns_;
+  if (more <= 0) return 0;  // the device has enough to do with the rows that are made
+  return both <= more ? 1 : more / both;
 }
 
 double DecodeShare::share() const {

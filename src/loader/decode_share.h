@@ -1,9 +1,10 @@
 // DecodeShare: which pictures worker threads leave to a device's decoder, and the account of those that wait for it.
 //
 // What waits is bounded in bytes on the device. With `balances`, a share of the pictures is left that keeps both sides busy: if a thread
-// takes `c` for a picture that it makes and `l` for one that it leaves, and the device `d` for one that it decodes, then of each batch
-//   share = c / (threads x d + c - l)
-// makes both end at the same time. All three are measured as they go, so what else slows a side down counts too; until the device was
+// takes `c` for a picture that it makes and `l` for one that it leaves, and the device `d` to decode one and `r` for each row of the
+// batch besides (copying, augmenting), then of each batch
+//   share = (c - threads x r) / (threads x d + c - l)
+// makes both end at the same time. All are measured as they go, so whatever else slows a side down counts too; until the device was
 // measured, a few pictures at a time try it. Without `balances`, everything that fits is left.
 // Any thread (one lock, held for some additions per picture).
 #pragma once
@@ -32,7 +33,7 @@ class DecodeShare {
   FileBuffer spare_buffer();  // one that came back, for the next file
 
   void worker_took(int64_t ns, bool left);
-  void device_took(int64_t ns, int64_t pictures);
+  void device_took(int64_t decode_ns, int64_t pictures, int64_t rest_ns, int64_t rows);  // for a batch
 
   double share() const;  // of the pictures, at this moment
   int64_t waiting() const;
@@ -48,7 +49,7 @@ class DecodeShare {
   size_t bytes_ = 0;
   int64_t waiting_ = 0, left_ = 0;
   double due_ = 0;                             // pictures that the share owes the device
-  double made_ns_ = 0, left_ns_ = 0, device_ns_ = 0;  // of one picture, recent ones most; 0: not measured yet
+  double made_ns_ = 0, left_ns_ = 0, device_ns_ = 0, rest_ns_ = 0;  // of one picture, recent ones most; 0: not measured yet
   std::vector<FileBuffer> spare_;
 };
 

@@ -46,6 +46,7 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   const size_t bytes = decoding_.decoder->plan(requests, results);
   decoded_.memory = device_->allocate(bytes, copier_.stream());
   decoding_.decoder->decode(requests, results, decoded_.memory->data(), device_->native_stream(copier_.stream()));
+  decoded_.ticket = copier_.seal();
 
   decoded_.pictures.resize(static_cast<size_t>(task.rows));
   decoded_.augmentations.resize(static_cast<size_t>(task.rows));
@@ -66,6 +67,7 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
 
 BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
   const TraceRange range("batch on device");
+  const int64_t start = now_ns();
   const size_t row_bytes = static_cast<size_t>(batch.shape.channels) * static_cast<size_t>(batch.shape.height) *
                            static_cast<size_t>(batch.shape.width) * dtype_bytes(batch.type);
   out.id = batch.id;
@@ -86,7 +88,7 @@ BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
     else device_->copy_to_device(static_cast<uint8_t*>(images.data) + offset, slot->data() + offset, bytes, copier_.stream());
   }
   const BatchCopier::Ticket ticket = copier_.seal();
-  const OnStream mine{ticket, decoded_.count, decoded_.start_ns};
+  const OnStream mine{decoded_.ticket, ticket, decoded_.count, batch.rows, decoded_.start_ns, start};
   land();
   on_stream_ = mine;
   return ticket;
@@ -108,9 +110,12 @@ void DeviceBatches::land() noexcept {
   if (!on_stream_) return;
   const OnStream done = *std::exchange(on_stream_, std::nullopt);
   try {
+    if (done.decoded) copier_.wait(done.decoded);
+    const int64_t decoded = now_ns();
     copier_.wait(done.ticket);
-    const int64_t now = now_ns();
-    share_->device_took(now - std::max(done.start_ns, last_end_ns_), done.pictures);
+    const int64_t now = now_ns(), rest_start = done.decoded ? decoded : last_end_ns_;
+    share_->device_took(decoded - std::max(done.start_ns, last_end_ns_), done.pictures,
+                        now - std::max(done.rest_start_ns, rest_start), done.rows);
     last_end_ns_ = now;
     copier_.reap();
   } catch (...) {  // the device is lost: whatever is asked of it next says so, to somebody who can be told

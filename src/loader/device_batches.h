@@ -43,11 +43,12 @@ class DeviceBatches {
     std::shared_ptr<DeviceMemory> memory;
     std::vector<DecodedPicture> pictures;
     std::vector<Augmentation> augmentations;
+    BatchCopier::Ticket ticket;  // behind the decoding
     int64_t count = 0, start_ns = 0;
   };
   struct OnStream {
-    BatchCopier::Ticket ticket;
-    int64_t pictures, start_ns;
+    BatchCopier::Ticket decoded, ticket;
+    int64_t pictures, rows, start_ns, rest_start_ns;
   };
 
   bool is_decoded(int64_t row) const {

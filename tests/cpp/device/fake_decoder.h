@@ -21,7 +21,7 @@ class FakeDecoder final : public GpuDecoder {
   struct Options {
     std::function<bool(std::span<const uint8_t>)> refuses;  // files that come back with a problem
     bool refuses_late = false;                              // by decode(), not by plan()
-    std::chrono::microseconds per_picture{0};               // time on the stream; more than 0: nothing is decoded
+    std::chrono::microseconds per_picture{0};               // time on the stream; more than 0: nothing is decoded and augmented
   };
   struct Counts {
     std::atomic<int64_t> decoded{0}, refused{0}, changed_files{0};

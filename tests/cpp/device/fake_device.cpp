@@ -39,7 +39,11 @@ struct Host : HostMemory {
 };
 
 uint64_t sum_of(const uint8_t* bytes, size_t count) {
-  uint64_t sum = 1469598103934665603u;
+  uint64_t sum = 1469598103934665603u, word = 0;
+  for (; count >= sizeof(word); bytes += sizeof(word), count -= sizeof(word)) {
+    std::memcpy(&word, bytes, sizeof(word));
+    sum = (sum ^ word) * 1099511628211u;
+  }
   for (size_t i = 0; i < count; ++i) sum = (sum ^ bytes[i]) * 1099511628211u;
   return sum;
 }

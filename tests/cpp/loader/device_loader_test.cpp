@@ -58,7 +58,7 @@ class DeviceLoaderTest : public ::testing::Test {
       std::string bytes = test_jpeg(names[static_cast<size_t>(i) % names.size()]);
       if (i % 13 == 5) bytes = std::string(kMagic) + bytes;
       if (damaged && i % 11 == 4) bytes.resize(bytes.size() / 2);                             // the CPU sees it at once
-      if (damaged && i % 17 == 9) bytes = bytes.substr(0, bytes.size() / 2) + "\xFF\xD9";  // only who decodes it does
+      if (damaged && i % 7 == 1) bytes = bytes.substr(0, bytes.size() / 4) + "\xFF\xD9";  // only who decodes it does
       if (damaged && i == 30) bytes = kMagic;
       paths->append(folder_.write(std::to_string(damaged) + std::to_string(i) + ".jpg", bytes));
       result->labels.push_back(i * 3);
@@ -197,7 +197,7 @@ TEST_F(DeviceLoaderTest, BatchesAreThoseOfTheCpuWhateverTheDeviceDoesWhen) {
   }
 }
 
-TEST_F(DeviceLoaderTest, FloatsAreTheCpusToTheLastBits) {
+TEST_F(DeviceLoaderTest, FloatsAreTheCpusButForTheLastBits) {
   for (const OutputType type : {OutputType::f32, OutputType::f16}) {
     auto chain = kChain;
     chain.back() = ToTensor{type};
@@ -211,7 +211,7 @@ TEST_F(DeviceLoaderTest, FloatsAreTheCpusToTheLastBits) {
       const DType dtype = images->pipeline->output_type();
       for (size_t i = 0; i < wanted.seen[b].images.size() / dtype_bytes(dtype); ++i)
         ASSERT_NEAR(load_element(run.seen[b].images.data(), dtype, static_cast<int64_t>(i)),
-                    load_element(wanted.seen[b].images.data(), dtype, static_cast<int64_t>(i)), type == OutputType::f32 ? 1e-6 : 3e-3);
+                    load_element(wanted.seen[b].images.data(), dtype, static_cast<int64_t>(i)), type == OutputType::f32 ? 1e-6 : 5e-3);
     }
   }
 }
@@ -357,21 +357,22 @@ TEST_F(DeviceLoaderTest, DecodingIsSharedByTheSpeedsOfBothSides) {
   const std::string file = folder_.write("one.jpg", test_jpeg("noise_420_q100"));
   auto images = std::make_shared<ImageDataset>();
   auto paths = std::make_shared<PathTable>();
-  for (int i = 0; i < 640; ++i) paths->append(file);
+  for (int i = 0; i < 400; ++i) paths->append(file);
   images->paths = paths;
-  images->labels.assign(640, 0);
+  images->labels.assign(400, 0);
   // A CPU that takes its time, whatever the machine does.
-  images->pipeline = ImagePipeline::create({Resize{600, 600}, ToTensor{OutputType::u8}});
+  images->pipeline = ImagePipeline::create({Resize{300, 300}, ToTensor{OutputType::u8}});
   const Speed cpu = speed(images, false, microseconds(1), 0);
   EXPECT_EQ(cpu.left, 0);
-  const auto one = static_cast<int64_t>(cpu.seconds / 640 * 1e6);
+  const auto one = static_cast<int64_t>(cpu.seconds / 400 * 1e6);
   const Speed slow = speed(images, true, microseconds(one * 20)), fast = speed(images, true, microseconds(std::max<int64_t>(1, one / 20)));
   const Speed alike = speed(images, true, microseconds(one));
   EXPECT_LT(slow.left, 0.2);
   EXPECT_GT(fast.left, 0.5);
   EXPECT_GT(alike.left, 0.2);
   EXPECT_LT(alike.left, 0.8);
-  RecordProperty("cpu", std::to_string(cpu.seconds));
+  for (const Speed& both : {slow, alike, fast}) EXPECT_LT(both.seconds, cpu.seconds / 0.9);
+  EXPECT_LT(fast.seconds, 0.7 * cpu.seconds);
   std::printf("cpu %.3f s; slow device %.3f s (%.2f left), alike %.3f s (%.2f), fast %.3f s (%.2f)\n", cpu.seconds, slow.seconds,
               slow.left, alike.seconds, alike.left, fast.seconds, fast.left);
 }
