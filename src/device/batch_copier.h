@@ -19,6 +19,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -53,6 +54,9 @@ class BatchCopier {
   // before this returns. When there is no memory for it, nothing is queued.
   std::vector<DeviceBlock> copy(std::span<const HostBlock> blocks);
 
+  // Keeps it until what is queued on stream() before the next seal() is done: for work there that is not the copier's own.
+  void keep(std::shared_ptr<const void> keeper) { open_.keepers.push_back(std::move(keeper)); }
+
   // A moment behind everything that was queued on stream() so far.
   class Ticket {
    public:
@@ -70,6 +74,8 @@ class BatchCopier {
 
   // From now on `consumer` may use what was copied before the ticket; the blocks are marked as used there.
   void hand_out(const Ticket& ticket, std::span<const DeviceBlock> blocks, StreamId consumer);
+
+  void wait(const Ticket& ticket) { device_->synchronize(*ticket.event_); }  // the calling thread, until that moment
 
   // Lets go of what finished copies needed; copy() and seal() do so, too.
   void reap();

@@ -4,7 +4,8 @@
 // the work is queued, not when it is done. Memory that is freed may be given at once to an allocation on the stream that it was
 // allocated for, whose work comes later; every other stream that used it must have been named by used_on().
 // Implementations: torch_bridge/torch_device.h, for every accelerator torch knows; a fake one in tests/cpp/device, whose copies
-// come late. Any thread may call; events and memory belong to one thread at a time.
+// come late. Any thread may call; memory belongs to one thread at a time, and so
+// does an event while it is recorded; once it is, any number of threads may wait for it.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +42,7 @@ class Device {
 
   virtual StreamId new_stream() = 0;      // for copies; may be used again by whoever comes when this object has ended
   virtual StreamId current_stream() = 0;  // the one on which the calling thread's work is queued
+  virtual void* native_stream(StreamId stream) = 0;  // what the device's own libraries know it by: a cudaStream_t
 
   virtual std::unique_ptr<DeviceEvent> new_event() = 0;
   virtual void record(DeviceEvent& event, StreamId stream) = 0;  // again: the event is the later moment from now on

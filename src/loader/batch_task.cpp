@@ -41,6 +41,7 @@ uint8_t* BatchTask::place(int64_t row, const OutputShape& row_shape, std::vector
   {
     const std::lock_guard lock(shape_mutex);
     row_shapes.resize(keys.size());
+    asides.resize(keys.size());
     row_shapes[static_cast<size_t>(row)] = row_shape;
     if (!shape) {
       lease.resize(batch_bytes(row_shape));

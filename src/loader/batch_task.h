@@ -27,6 +27,12 @@ struct RowFailure {
   bool any() const { return error != nullptr || !left_out.empty(); }
 };
 
+// What a maker left in place of a row, for somebody else to make: see RowSource::complete.
+class RowAside {
+ public:
+  virtual ~RowAside() = default;
+};
+
 // What all batches of an epoch share.
 struct Epoch {
   const uint64_t seed, number;
@@ -57,6 +63,7 @@ struct BatchTask {
 
   // Written by the one thread that holds the row; read by the consumer when the batch is complete.
   std::vector<RowKey> keys;
+  std::vector<std::unique_ptr<RowAside>> asides;  // null: the row is written; as many as rows once one was placed
 
   // Under the queue's lock; the consumer's alone once the batch is complete.
   int64_t rows;            // submitted_rows, less what `skip` took off the end

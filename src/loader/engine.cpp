@@ -18,7 +18,7 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
       options_(options),
       queue_(ClaimQueue::create(options.slots, options.memory)),
       keys_(source_.size),
-      consumer_(source_, options.on_error) {
+      consumer_(source_, options.on_error, /*whole=*/true) {
   for (int i = 0; i < options_.threads; ++i)
     workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
   try {
@@ -99,8 +99,30 @@ bool Engine::find_oldest(int64_t deadline_ns) {
   auto& failures = current_->failures;
   std::sort(failures.begin(), failures.end(), [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
   while (!failures.empty() && failures.back().row >= current_->rows) failures.pop_back();  // `skip` took those rows off
+  if (source_.complete) finish_asides();
   if (options_.on_error == ErrorPolicy::skip) filler_.emplace(*current_, *queue_, consumer_);
   return true;
+}
+
+// Has the rows made that were left aside, and makes those that come back, by the policy as if a worker had met them.
+void Engine::finish_asides() {
+  BatchTask& task = *current_;
+  std::vector<int64_t> rows;
+  try {
+    rows = source_.complete(task);
+  } catch (...) {
+    task.error = std::current_exception();
+  }
+  for (const int64_t row : rows) {
+    const auto at = std::lower_bound(task.failures.begin(), task.failures.end(), row,
+                                     [](const RowFailure& failure, int64_t r) { return failure.row < r; });
+    const bool known = at != task.failures.end() && at->row == row;
+    RowFailure failure = known ? std::move(*at) : RowFailure{};
+    while (!consumer_.step(task, row, failure)) {
+    }
+    if (known) *at = std::move(failure);
+    else if (failure.any()) task.failures.insert(at, std::move(failure));
+  }
 }
 
 // Brings current_ into the form in which it is handed out. False: the deadline has passed before.

@@ -4,10 +4,12 @@
 //
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
 // same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
-// Threads: the consumer's calls from one thread at a time; stats() from any (its own lock).
+// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() from
+// any (its own lock).
 // Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -48,6 +50,7 @@ class Engine {
   void work(int64_t deadline_ns);
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
+  void finish_asides();
   void remake_if_shape_changed(BatchTask& task);
   void record_failures();
   void hand_over(BatchTask& task, Batch& out);
@@ -60,8 +63,9 @@ class Engine {
   EpochKeys keys_;
   RowWorker consumer_;  // makes rows when there are no threads, and fillers
   std::shared_ptr<Epoch> epoch_;  // shared with its batches
-  int64_t next_id_ = 0;
-  enum class Phase : uint8_t { idle, open, ended, closed } phase_ = Phase::idle;
+  std::atomic<int64_t> next_id_ = 0;
+  enum class Phase : uint8_t { idle, open, ended, closed };
+  std::atomic<Phase> phase_ = Phase::idle;
   Claim claim_;  // of the consumer as the only worker
   RowFailure failure_;
   std::shared_ptr<BatchTask> current_;  // complete, on its way to be handed out

@@ -9,9 +9,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/sample_key.h"
+#include "loader/batch_task.h"
 #include "loader/data_loader.h"
 #include "trace/stage_times.h"
 #include "transforms/image_pipeline.h"
@@ -24,6 +26,7 @@ class RowMaker {
   virtual ~RowMaker() = default;
   virtual OutputShape prepare(const SampleKey& key) = 0;  // what the row's shape will be
   virtual void finish(void* row) = 0;                     // writes the row that was prepared last
+  virtual std::unique_ptr<RowAside> take_aside() { return nullptr; }  // what finish() left instead; null: the row is written
 };
 
 struct RowSource {
@@ -32,6 +35,12 @@ struct RowSource {
   std::optional<OutputShape> fixed_shape;  // when every row has the same
   std::span<const int64_t> labels;         // `size` of them, kept alive by what make_maker holds
   std::function<std::unique_ptr<RowMaker>(StageTimes*)> make_maker;  // called in the thread that will use the maker
+
+  // Of sources whose makers leave rows aside, both set. `complete` is called by the consumer, once for each batch that the workers are
+  // through with, before holes are filled: it takes `asides` and returns the rows that are still to be made. What it throws is the
+  // batch's error. The consumer makes these rows, and fillers, by makers that leave nothing aside.
+  std::function<std::vector<int64_t>(BatchTask&)> complete;
+  std::function<std::unique_ptr<RowMaker>(StageTimes*)> make_whole_maker;
 };
 
 // DataLoader::create() for any source of rows.

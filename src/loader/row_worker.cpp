@@ -32,7 +32,7 @@ void RowWorker::make(BatchTask& task, int64_t row) {
   if (key.index < 0 || key.index >= source_.size)
     throw Error(ErrorKind::out_of_range, "index " + std::to_string(key.index) + " is out of range for a dataset of " +
                                              std::to_string(source_.size) + " samples");
-  if (!maker_) maker_ = source_.make_maker(&times_);
+  if (!maker_) maker_ = whole_ ? source_.make_whole_maker(&times_) : source_.make_maker(&times_);
   const OutputShape shape = maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
   uint8_t* memory = nullptr;
   try {
@@ -41,6 +41,7 @@ void RowWorker::make(BatchTask& task, int64_t row) {
     throw NotTheSample{std::current_exception()};
   }
   maker_->finish(memory);
+  task.asides[static_cast<size_t>(row)] = maker_->take_aside();
 }
 
 bool RowWorker::step(BatchTask& task, int64_t row, RowFailure& failure) {

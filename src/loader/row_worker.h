@@ -16,7 +16,9 @@ namespace millrace {
 
 class RowWorker {
  public:
-  RowWorker(const RowSource& source, ErrorPolicy policy) : source_(source), policy_(policy) {}  // `source` outlives it
+  // `source` outlives it. With `whole`, it leaves no row aside.
+  RowWorker(const RowSource& source, ErrorPolicy policy, bool whole = false)
+      : source_(source), policy_(policy), whole_(whole && source.make_whole_maker) {}
 
   // One attempt at `row` of `task` with its present key. True: the row is settled, made or given up. False: `replace` has put
   // the next index in its place. What went wrong is added to `failure`.
@@ -33,6 +35,7 @@ class RowWorker {
 
   const RowSource& source_;
   const ErrorPolicy policy_;
+  const bool whole_;
   StageTimes times_;
   std::unique_ptr<RowMaker> maker_;  // made on first use, in the thread that uses it
   std::vector<uint8_t> elsewhere_;

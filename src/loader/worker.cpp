@@ -1,10 +1,14 @@
 #include "loader/worker.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "codecs/image_header.h"
 #include "codecs/jpeg_decoder.h"
+#include "device/chain_augmentation.h"
 #include "io/read_file.h"
 
 namespace millrace {
@@ -16,17 +20,35 @@ Error with_path(const Error& error, const std::string& path) {
   return Error(error.kind(), named ? reason : path + ": " + reason, path, error.offset(), error.code());
 }
 
+// A file that lost its end may still be decoded on a device, to a picture that nobody took; libjpeg's verdict is the one that counts.
+bool ends_as_jpeg(std::span<const uint8_t> bytes) {
+  constexpr size_t kMostBehind = 64;  // some cameras and servers add a few bytes
+  constexpr uint8_t kEnd[] = {0xFF, 0xD9};
+  const auto tail = bytes.last(std::min(bytes.size(), kMostBehind));
+  return std::search(tail.begin(), tail.end(), std::begin(kEnd), std::end(kEnd)) != tail.end();
+}
+
+// How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
+constexpr int64_t kMostReduction = 256;
+
+bool device_can(const JpegHeader& header, std::span<const uint8_t> bytes) {
+  return (header.components == 1 || header.components == 3) && !header.arithmetic && header.precision == 8 && ends_as_jpeg(bytes);
+}
+
 }  // namespace
 
 struct Worker::Impl {
-  Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times) : dataset(std::move(images)), times(stage_times) {}
+  Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
+      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)) {}
 
   OutputShape prepare(const SampleKey& key);
   void finish(void* row);
   void decode_whole();
+  std::unique_ptr<LeftPicture> left_to_device();
 
   const std::shared_ptr<const ImageDataset> dataset;
   StageTimes* const times;
+  const std::shared_ptr<DecodeShare> share;
 
   // The sample in work.
   std::string path;
@@ -34,6 +56,8 @@ struct Worker::Impl {
   JpegHeader header;
   SampleParams params;
   Rect region;
+  std::unique_ptr<LeftPicture> left;
+  int64_t prepare_ns = 0;
 
   // Reused from sample to sample.
   FileBuffer file;
@@ -43,6 +67,8 @@ struct Worker::Impl {
 };
 
 OutputShape Worker::Impl::prepare(const SampleKey& key) {
+  left.reset();
+  const int64_t start = share ? now_ns() : 0;
   {
     const StageTimer timer(times, Stage::read);
     read_file(path, file);
@@ -60,7 +86,25 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
   params = pipeline.draw(header.width, header.height, header.orientation, key);
   const ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
   region = need.region;
+  if (share) left = left_to_device();
+  if (share) prepare_ns = now_ns() - start;
   return need.shape;
+}
+
+std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
+  if (!is_jpeg || !device_can(header, file.bytes())) return nullptr;
+  std::optional<Augmentation> augmentation =
+      augmentation_of(dataset->pipeline->chain(), {header.width, header.height}, params);
+  if (!augmentation) return nullptr;
+  const Rect crop = augmentation->crop;
+  if (crop.width > kMostReduction * augmentation->width || crop.height > kMostReduction * augmentation->height) return nullptr;
+  const size_t bytes = static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
+  if (!share->take(bytes)) return nullptr;
+  auto picture = std::make_unique<LeftPicture>(share, bytes);
+  picture->region = crop;
+  augmentation->crop = {0, 0, crop.width, crop.height};
+  picture->augmentation = *augmentation;
+  return picture;
 }
 
 // The fallback knows a picture's size only when it has decoded it.
@@ -76,6 +120,12 @@ void Worker::Impl::decode_whole() {
 }
 
 void Worker::Impl::finish(void* row) {
+  if (left) {
+    left->file = std::exchange(file, share->spare_buffer());
+    share->worker_took(prepare_ns, true);
+    return;
+  }
+  const int64_t start = share ? now_ns() : 0;
   ImageView view;
   if (is_jpeg) {
     const StageTimer timer(times, Stage::decode);
@@ -85,12 +135,15 @@ void Worker::Impl::finish(void* row) {
     const ImageView whole = pixels.view();
     view = {whole.row(region.top) + ptrdiff_t{region.left} * kPixelBytes, region.width, region.height, whole.stride_bytes};
   }
-  const StageTimer timer(times, Stage::transform);
-  dataset->pipeline->apply(view, *scratch, row);
+  {
+    const StageTimer timer(times, Stage::transform);
+    dataset->pipeline->apply(view, *scratch, row);
+  }
+  if (share) share->worker_took(prepare_ns + now_ns() - start, false);
 }
 
-Worker::Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times)
-    : impl_(std::make_unique<Impl>(std::move(dataset), times)) {}
+Worker::Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times, std::shared_ptr<DecodeShare> share)
+    : impl_(std::make_unique<Impl>(std::move(dataset), times, std::move(share))) {}
 Worker::~Worker() = default;
 
 OutputShape Worker::prepare(const SampleKey& key) {
@@ -109,6 +162,8 @@ void Worker::finish(void* row) {
     throw with_path(error, impl_->path);
   }
 }
+
+std::unique_ptr<RowAside> Worker::take_aside() { return std::move(impl_->left); }
 
 const SampleParams& Worker::params() const { return impl_->params; }
 

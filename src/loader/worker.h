@@ -5,12 +5,14 @@
 //
 // Split in two so that the caller can find memory of the right shape in between. One Worker per thread; it owns the reused
 // buffers (file, pixels, decoder, scratch) and books its time per stage. Throws Error with the sample's path.
+// With a DecodeShare, steps 4 and 5 of some JPEGs are left to a device: finish() writes nothing then, and take_aside() has the file.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "base/sample_key.h"
+#include "loader/decode_share.h"
 #include "loader/image_dataset.h"
 #include "loader/row_source.h"
 #include "trace/stage_times.h"
@@ -19,11 +21,13 @@ namespace millrace {
 
 class Worker final : public RowMaker {
  public:
-  Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times);  // times may be null
+  // `times` and `share` may be null.
+  Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times, std::shared_ptr<DecodeShare> share = nullptr);
   ~Worker() override;
 
   OutputShape prepare(const SampleKey& key) override;
   void finish(void* row) override;
+  std::unique_ptr<RowAside> take_aside() override;
 
   // The parameters that prepare() drew last, for ds.draw().
   const SampleParams& params() const;

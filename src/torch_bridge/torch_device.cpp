@@ -76,6 +76,7 @@ class TorchDevice final : public TensorDevice {
   at::Device where() const override { return device_; }
   StreamId new_stream() override { return streams_.emplace_back(idle_streams.take(impl_, device_)); }
   StreamId current_stream() override { return impl_.getStream(device_).id(); }
+  void* native_stream(StreamId id) override { return stream(id).native_handle(); }
 
   Current enter(Current current) override {
     const StreamId before = impl_.exchangeStream(stream(current.stream)).id();

@@ -57,6 +57,7 @@ class CheckedPipeline final : public ImagePipeline {
     return OutputShape{3, fixed_->height, fixed_->width};
   }
   bool needs_orientation() const override { return chain_.needs_orientation(); }
+  const Chain& chain() const override { return chain_; }
 
   SampleParams draw(int32_t width, int32_t height, int orientation, const SampleKey& key) const override {
     check_picture(width, height);

@@ -23,6 +23,8 @@
 
 namespace millrace {
 
+struct Chain;  // chain.h
+
 struct OutputShape {
   int32_t channels = 3, height = 0, width = 0;
   bool operator==(const OutputShape&) const = default;
@@ -38,6 +40,7 @@ class ImagePipeline {
   // The output's size when it is the same for every picture.
   virtual std::optional<OutputShape> fixed_shape() const = 0;
   virtual bool needs_orientation() const = 0;  // the chain starts with ExifTranspose
+  virtual const Chain& chain() const = 0;      // for those who run the same decisions elsewhere
 
   // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation().
   virtual SampleParams draw(int32_t width, int32_t height, int orientation, const SampleKey& key) const = 0;

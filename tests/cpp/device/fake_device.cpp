@@ -104,7 +104,7 @@ void FakeDevice::synchronize(DeviceEvent& event) {
   if (moment == nullptr) return;
   std::unique_lock lock(mutex_);
   while (!moment->reached) {
-    if (options_.threads) changed_.wait(lock);
+    if (options_.threads || somebody_works()) changed_.wait(lock);
     else if (!step(lock)) throw std::logic_error("an event that nothing will ever reach");
   }
 }
@@ -115,7 +115,7 @@ void FakeDevice::finish() {
     return std::all_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.queue.empty() && !s.running; });
   };
   while (!idle()) {
-    if (options_.threads) changed_.wait(lock);
+    if (options_.threads || somebody_works()) changed_.wait(lock);
     else if (!step(lock)) throw std::logic_error("streams that wait for each other");
   }
 }
@@ -198,6 +198,10 @@ bool FakeDevice::can_run(const Stream& stream) const {
   if (stream.running || stream.queue.empty()) return false;
   const auto& wait_for = stream.queue.front().wait_for;
   return wait_for == nullptr || wait_for->reached;
+}
+
+bool FakeDevice::somebody_works() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.running; });
 }
 
 void FakeDevice::run_front(Stream& stream, std::unique_lock<std::mutex>& lock) {

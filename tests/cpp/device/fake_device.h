@@ -33,6 +33,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
 
   StreamId new_stream() override;
   StreamId current_stream() override { return current_; }
+  void* native_stream(StreamId stream) override { return reinterpret_cast<void*>(stream); }
   std::unique_ptr<DeviceEvent> new_event() override;
   void record(DeviceEvent& event, StreamId stream) override;
   void wait(StreamId stream, DeviceEvent& event) override;
@@ -71,6 +72,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
 
   bool step(std::unique_lock<std::mutex>& lock);  // runs one op of some stream; false when none can run
   bool can_run(const Stream& stream) const;
+  bool somebody_works() const;
   void run_front(Stream& stream, std::unique_lock<std::mutex>& lock);
   void work(Stream& stream);
   void some_steps(std::unique_lock<std::mutex>& lock);

@@ -44,6 +44,7 @@ class FakeTensorDevice final : public TensorDevice {
 
   StreamId new_stream() override { return fake->new_stream(); }
   StreamId current_stream() override { return fake->current_stream(); }
+  void* native_stream(StreamId stream) override { return fake->native_stream(stream); }
   std::unique_ptr<DeviceEvent> new_event() override { return fake->new_event(); }
   void record(DeviceEvent& event, StreamId stream) override { fake->record(event, stream); }
   void wait(StreamId, DeviceEvent& event) override { fake->synchronize(event); }

@@ -1,0 +1,85 @@
+#include "device/chain_augmentation.h"
+
+#include <variant>
+
+#include "device/augmentation_builder.h"
+#include "millrace/error.h"
+#include "transforms/placed_steps.h"
+
+namespace millrace {
+namespace {
+
+struct Teller {
+  AugmentationBuilder& builder;
+  const Placed& at;
+
+  void operator()(const RandomResizedCrop& t) const {
+    builder.crop(at.decided->box);
+    builder.resize(t.width, t.height, t.interpolation);
+  }
+  void operator()(const Resize& t) const {
+    const PictureSize size = resized_size(t, at.in);
+    builder.resize(size.width, size.height, t.interpolation);
+  }
+  void operator()(const CenterCrop& t) const { builder.crop(center_crop_box(t, at.in)); }
+  void operator()(const RandomCrop& t) const {
+    const Padding padding = padding_of(t, at.in);
+    const bool black = t.padding_mode == PaddingMode::constant && t.fill == std::array<uint8_t, 3>{};
+    if (!black && padded(at.in, padding) != at.in) return builder.something_else();
+    Rect box = at.decided->box;  // of the padded picture
+    box.left -= padding.left;
+    box.top -= padding.top;
+    builder.crop(box);
+  }
+  void operator()(const HorizontalFlip&) const {
+    if (at.decided->applied) builder.flip_horizontal();
+  }
+  void operator()(const VerticalFlip&) const {
+    if (at.decided->applied) builder.flip_vertical();
+  }
+  void operator()(const ExifTranspose&) const {
+    const int orientation = at.decided->orientation;
+    if (swaps_axes(orientation)) builder.something_else();
+    if (orientation == 2 || orientation == 3) builder.flip_horizontal();
+    if (orientation == 3 || orientation == 4) builder.flip_vertical();
+  }
+  void operator()(const ColorJitter&) const { builder.color_jitter(at.decided->color); }
+  void operator()(const Grayscale&) const { builder.grayscale(); }
+  void operator()(const RandomGrayscale&) const {
+    if (at.decided->applied) builder.grayscale();
+  }
+  void operator()(const RandomRotation&) const { builder.something_else(); }
+  void operator()(const RandomAffine&) const { builder.something_else(); }
+  void operator()(const GaussianBlur&) const { builder.something_else(); }
+};
+
+}  // namespace
+
+std::optional<Augmentation> augmentation_of(const Chain& chain, PictureSize stored, const SampleParams& params) {
+  AugmentationBuilder builder(stored.width, stored.height);
+  for (const Placed& placed : place_steps(chain, stored, params)) std::visit(Teller{builder, placed}, placed.step->spec);
+  return builder.result();
+}
+
+std::string why_not_fused(const ImagePipeline& pipeline) {
+  const Chain& chain = pipeline.chain();
+  if (!pipeline.fixed_shape())
+    return "its pictures come out in sizes of their own; let it end in one size, as RandomResizedCrop((height, width)) does";
+  if (!chain.erasing.empty())
+    return "RandomErasing works on finished tensors; leave it out, and do it to the batch (millrace.transforms.batch.RandomErasing)";
+  if (pipeline.output_type() == DType::f64) return "float64 is made on the CPU only; use float32, or convert the batch";
+  try {
+    for (int64_t key = 0; key < 32; ++key) {
+      const PictureSize stored = key % 2 == 0 ? PictureSize{4000, 3000} : PictureSize{3000, 4000};
+      const SampleParams params = pipeline.draw(stored.width, stored.height, 1, {0, 0, key, 0});
+      if (!augmentation_of(chain, stored, params))
+        return "one pass on the GPU makes a crop, a bilinear or bicubic resize, flips, then ColorJitter, then Grayscale, in this order, "
+               "and this chain has something else";
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace millrace

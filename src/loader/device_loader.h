@@ -1,0 +1,93 @@
+// DeviceLoader: batches of an ImageDataset in order, in a device's memory, their JPEGs decoded and augmented there as far as it can.
+//
+//   submit() -> Engine: threads read, draw, and make a row or leave its file -> device thread -> queue of batches -> next()
+//
+// The engine is the one of the CPU (engine.h), so order, draws and error policies are its own. Its workers write finished rows into a
+// page-locked slot, or leave pictures aside (decode_share.h). The device thread is the engine's only consumer. For each batch it queues
+// on one stream: the decoding of what was left; then, when all rows are settled, the copies of finished rows and the fused augmentation
+// of decoded ones into the batch; then the ticket. What the decoder cannot do comes back to the engine, which makes it on the CPU: errors
+// are those of the CPU.
+//
+// Invariant, who may use memory again:
+//  1. the batch in the device's memory is written on the copier's stream and read on the consumer's: that waits for the ticket, and the
+//     memory is named as used there before it can be freed;
+//  2. decoded pictures and workspaces live on the copier's stream only, so they are freed as soon as their work is queued;
+//  3. slots and files are kept by the copier until the work that was queued behind them is done, whatever became of their batch;
+//  4. a ticket comes back to the device thread, under the lock, before its event is recorded again.
+// Bound: slots on the host; on the device `ahead` batches, the two on the stream, and `decoded_bytes`.
+// Threads: start_epoch, submit, skip, end_epoch, next and close from one at a time; stats() from any. Ends: close() or the destructor
+// stop the device thread after the batch in its hands, wait for the device, and join all. In a forked child every call is refused with
+// Error(unavailable), and the destructor does nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/batch_copier.h"
+#include "device/batch_images.h"
+#include "device/fused_augment.h"
+#include "device/gpu_decoder.h"
+#include "loader/data_loader.h"
+
+namespace millrace {
+
+// What works on a stream of the device; `stream` is Device::native_stream().
+struct DeviceDecoding {
+  std::unique_ptr<GpuDecoder> decoder;
+  // fused_augment() there.
+  std::function<void(std::span<const DecodedPicture>, std::span<const Augmentation>, std::span<const double> mean,
+                     std::span<const double> std, const BatchImages& out, void* workspace, void* stream)>
+      augment;
+};
+
+struct DeviceLoaderOptions {
+  LoaderOptions loader;    // threads: at least one is started
+  bool balances = false;   // decoding is shared between device and threads; else what the device can do is left to it
+  int ahead = 2;           // batches that are done before they are asked for
+  size_t decoded_bytes = size_t{1} << 30;  // of pictures that wait for the device or are decoded there
+};
+
+struct DeviceBatch {
+  int64_t id = 0, rows = 0;
+  OutputShape shape;  // of one row
+  DType type = DType::f32;
+  DeviceBlock images;  // rows x shape elements, dense
+  DeviceBlock labels;  // rows of i64
+};
+
+class DeviceLoader {
+ public:
+  using Status = DataLoader::Status;
+
+  // Throws Error(invalid_argument) for a chain that why_not_fused() names a reason for.
+  DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<Device> device,
+               DeviceDecoding decoding);
+  ~DeviceLoader();
+  DeviceLoader(const DeviceLoader&) = delete;
+  DeviceLoader& operator=(const DeviceLoader&) = delete;
+
+  // As DataLoader's.
+  void start_epoch(uint64_t seed, uint64_t epoch);
+  void submit(std::vector<int64_t> indices);
+  void skip(std::span<const int64_t> indices);
+  void end_epoch();
+  // The batch may be used on the device's current stream of the calling thread at once.
+  Status next(DeviceBatch& out, int timeout_ms);
+  void close();
+  LoaderStats stats() const;
+  int64_t left_to_device() const;  // pictures so far
+
+ private:
+  class Impl;
+  Impl& impl() const;
+  bool in_child() const;
+
+  const uint64_t generation_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace
