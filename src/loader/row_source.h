@@ -39,8 +39,8 @@ struct RowSource {
   // Of sources whose makers leave rows aside, both set. `complete` is called by the consumer, once for each batch that the workers are
   // through with, before holes are filled: it takes `asides` and returns the rows that are still to be made. What it throws is the
   // batch's error. The consumer makes these rows, and fillers, by makers that leave nothing aside.
-  std::function<std::vector<int64_t>(BatchTask&)> complete;
-  std::function<std::unique_ptr<RowMaker>(StageTimes*)> make_whole_maker;
+  std::function<std::vector<int64_t>(BatchTask&)> complete = {};
+  std::function<std::unique_ptr<RowMaker>(StageTimes*)> make_whole_maker = {};
 };
 
 // DataLoader::create() for any source of rows.
