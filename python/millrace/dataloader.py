@@ -17,7 +17,7 @@ from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
-from .lowering import Plan, make_plan
+from .lowering import DECODE, Plan, make_plan
 from .prefetch import checked_depth, prefetched
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
@@ -68,6 +68,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     device: None hands out CPU tensors. "cuda", "cuda:1", a number, a torch.device: batches are there already, copied on a stream of
         their own while the loop computes; DevicePrefetcher describes how, and does the same for any other loader. "cpu" is None.
     prefetch_to_device: how many batches may be in the device's memory beside the one in use.
+    decode: where an image folder's JPEGs are decoded and transformed, with a CUDA `device`. "cpu": by the engine's threads. "gpu": by
+        nvJPEG and one kernel, in threads and streams of its own (also without workers), with the same crops, flips and colours at the
+        same seed; the CPU makes what nvJPEG cannot do, and errors are the CPU's. UnavailableError at `iter()` where it cannot be.
+        "auto": the GPU gets a share that keeps both sides busy, or nothing where it cannot be, and `explain()` says why.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
@@ -91,6 +95,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     mesh_dim: Union[None, str, tuple[str, ...]] = None
     device: Union[None, str, int, torch.device] = None
     prefetch_to_device: int = 2
+    decode: Literal["cpu", "gpu", "auto"] = "cpu"
     _millrace_run: Optional[RunRecord] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
@@ -125,6 +130,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         mesh_dim: Union[None, str, tuple[str, ...]] = None,
         device: Union[None, str, int, torch.device] = None,
         prefetch_to_device: int = 2,
+        decode: Literal["cpu", "gpu", "auto"] = "cpu",
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -134,6 +140,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             raise ValueError(f"worker_method={worker_method!r} is unknown; use one of {', '.join(map(repr, _WORKER_METHODS))}")
         if equal_steps is not None and equal_steps not in EQUAL_STEPS:
             raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
+        if decode not in DECODE:
+            raise ValueError(f"decode={decode!r} is unknown; use one of {', '.join(map(repr, DECODE))}")
+        if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
+            raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = _sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
@@ -153,6 +163,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         self.mesh_dim = mesh_dim
         self.device = None if device is None else torch.device(device)
         self.prefetch_to_device = checked_depth(prefetch_to_device)
+        self.decode = decode
         self._millrace_run = None
         self._millrace_progress = None
         self._millrace_saved = None
@@ -178,7 +189,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
 
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
         batches = super().__iter__()
-        if self.device is None:
+        if self.device is None or getattr(batches, "millrace_on_device", False):
             return batches
         return prefetched(batches, self.device, self.prefetch_to_device, progress=self._millrace_progress)
 
@@ -200,6 +211,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         return iterator
 
     def _refuse_what_torch_cannot(self, plan: Plan) -> None:
+        if self.decode == "gpu" and plan.decode_refusal:
+            raise UnavailableError(f'decode="gpu" is not possible here: {plan.decode_refusal}. decode="auto" takes the CPU then')
         if plan.job is not None:
             return
         if self.native == "require":
