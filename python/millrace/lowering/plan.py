@@ -45,8 +45,8 @@ class Plan:
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
         if self.decode_refusal is not None:
-            side = f"cpu — {self.decode_refusal}" if self.decode_refusal else f"gpu — {_ON_GPU[self.job.balances]}"  # type: ignore[union-attr]
-            lines.append(f"decode: {side}")
+            on_gpu = _ON_GPU[bool(getattr(self.job, "balances", False))]
+            lines.append(f"decode: cpu — {self.decode_refusal}" if self.decode_refusal else f"decode: gpu — {on_gpu}")
         return "\n".join(lines)
 
 
