@@ -10,12 +10,6 @@
 namespace millrace::python {
 namespace {
 
-// A torch device by its name, or a device of somebody else's making: a capsule over a shared_ptr<TensorDevice>.
-std::shared_ptr<TensorDevice> device_of(const py::object& device) {
-  if (py::isinstance<py::capsule>(device)) return *device.cast<py::capsule>().get_pointer<std::shared_ptr<TensorDevice>>();
-  return torch_device(at::Device(device.cast<std::string>()));
-}
-
 std::vector<PyObject*> pointers(const py::list& tensors) {
   std::vector<PyObject*> result;
   for (const py::handle tensor : tensors) result.push_back(tensor.ptr());
@@ -23,6 +17,11 @@ std::vector<PyObject*> pointers(const py::list& tensors) {
 }
 
 }  // namespace
+
+std::shared_ptr<TensorDevice> tensor_device_of(const py::object& device) {
+  if (py::isinstance<py::capsule>(device)) return *device.cast<py::capsule>().get_pointer<std::shared_ptr<TensorDevice>>();
+  return torch_device(at::Device(device.cast<std::string>()));
+}
 
 void bind_device(py::module_& m) {
   py::register_local_exception_translator([](std::exception_ptr p) {
@@ -43,7 +42,7 @@ void bind_device(py::module_& m) {
   }, py::arg("on"));
   py::class_<BatchCopier::Ticket>(m, "CopyTicket");
   py::class_<TensorCopier>(m, "BatchCopier")
-      .def(py::init([](const py::object& device) { return std::make_unique<TensorCopier>(device_of(device)); }), py::arg("device"))
+      .def(py::init([](const py::object& device) { return std::make_unique<TensorCopier>(tensor_device_of(device)); }), py::arg("device"))
       .def("copy", [](TensorCopier& copier, const py::list& tensors) {
         py::list result;
         for (PyObject* tensor : copier.copy(pointers(tensors))) result.append(py::reinterpret_steal<py::object>(tensor));

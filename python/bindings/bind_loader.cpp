@@ -11,13 +11,6 @@
 namespace millrace::python {
 namespace {
 
-ErrorPolicy error_policy(const std::string& name) {
-  if (name == "raise") return ErrorPolicy::raise;
-  if (name == "skip") return ErrorPolicy::skip;
-  if (name == "replace") return ErrorPolicy::replace;
-  throw py::value_error("on_error='" + name + "' is unknown; use 'raise', 'skip' or 'replace'");
-}
-
 struct Loader {
   std::unique_ptr<DataLoader> native;
 
@@ -66,37 +59,45 @@ struct Loader {
     native->close();
   }
 
-  py::dict stats() const {
-    const LoaderStats s = native->stats();
-    py::dict seconds;
-    seconds["read"] = s.read_seconds;
-    seconds["decode"] = s.decode_seconds;
-    seconds["transform"] = s.transform_seconds;
-    seconds["collate"] = s.collate_seconds;
-    py::list errors;
-    for (const SampleError& error : s.errors) {
-      py::dict d;
-      d["index"] = error.index;
-      d["path"] = to_path(error.path);
-      d["offset"] = error.offset;
-      d["reason"] = to_path(error.reason);
-      errors.append(d);
-    }
-    py::dict result;
-    result["samples"] = s.samples;
-    result["batches"] = s.batches;
-    result["bytes"] = s.bytes;
-    result["seconds"] = seconds;
-    result["wait_seconds"] = s.wait_seconds;
-    result["slots"] = s.slots;
-    result["overflow_slots"] = s.overflow_slots;
-    result["errors"] = errors;
-    result["left_out"] = s.left_out;
-    return result;
-  }
+  py::dict stats() const { return to_dict(native->stats()); }
 };
 
 }  // namespace
+
+ErrorPolicy error_policy(const std::string& name) {
+  if (name == "raise") return ErrorPolicy::raise;
+  if (name == "skip") return ErrorPolicy::skip;
+  if (name == "replace") return ErrorPolicy::replace;
+  throw py::value_error("on_error='" + name + "' is unknown; use 'raise', 'skip' or 'replace'");
+}
+
+py::dict to_dict(const LoaderStats& s) {
+  py::dict seconds;
+  seconds["read"] = s.read_seconds;
+  seconds["decode"] = s.decode_seconds;
+  seconds["transform"] = s.transform_seconds;
+  seconds["collate"] = s.collate_seconds;
+  py::list errors;
+  for (const SampleError& error : s.errors) {
+    py::dict d;
+    d["index"] = error.index;
+    d["path"] = to_path(error.path);
+    d["offset"] = error.offset;
+    d["reason"] = to_path(error.reason);
+    errors.append(d);
+  }
+  py::dict result;
+  result["samples"] = s.samples;
+  result["batches"] = s.batches;
+  result["bytes"] = s.bytes;
+  result["seconds"] = seconds;
+  result["wait_seconds"] = s.wait_seconds;
+  result["slots"] = s.slots;
+  result["overflow_slots"] = s.overflow_slots;
+  result["errors"] = errors;
+  result["left_out"] = s.left_out;
+  return result;
+}
 
 BlockSource block_source(const std::string& memory) {
   constexpr std::string_view kNode = "page-locked on node ";

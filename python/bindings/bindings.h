@@ -16,8 +16,13 @@
 
 #include "base/sample_key.h"
 #include "core/slot_memory.h"
+#include "loader/data_loader.h"
 #include "loader/image_dataset.h"
 #include "transforms/image_pipeline.h"
+
+namespace millrace {
+class TensorDevice;
+}
 
 namespace millrace::python {
 
@@ -35,6 +40,7 @@ void bind_samplers(py::module_& m);
 void bind_device(py::module_& m);
 void bind_batch(py::module_& m);
 void bind_gpu_decoder(py::module_& m);
+void bind_device_loader(py::module_& m);
 
 // File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
 std::string from_path(py::handle path);
@@ -43,6 +49,8 @@ py::str to_path(std::string_view path);
 // Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.
 SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
 std::vector<int64_t> make_indices(const py::object& indices);
+ErrorPolicy error_policy(const std::string& name);
+py::dict to_dict(const LoaderStats& stats);
 BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
 
 // ImagePipeline together with the list it was made from, which is what a pickle keeps.
@@ -51,6 +59,8 @@ struct Pipeline {
   py::list chain;
   std::shared_ptr<const ImagePipeline> native;
 };
+// A torch device by its name, or a device of somebody else's making: a capsule over a shared_ptr<TensorDevice>.
+std::shared_ptr<TensorDevice> tensor_device_of(const py::object& device);
 py::list to_dicts(const SampleParams& params);
 py::object new_row_tensor(const OutputShape& shape, DType type, void** data);
 

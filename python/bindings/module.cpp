@@ -19,4 +19,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_device(m);
   bind_batch(m);
   bind_gpu_decoder(m);
+  bind_device_loader(m);
 }

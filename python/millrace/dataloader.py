@@ -18,7 +18,7 @@ from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
-from .lowering import Plan, make_plan
+from .lowering import DECODE, Plan, make_plan
 from .prefetch import checked_depth, prefetched
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
@@ -70,6 +70,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         their own while the loop computes; DevicePrefetcher describes how, and does the same for any other loader. "cpu" is None.
         Assigning it counts from the next iterator; in subclasses, which may have a `device` of their own, only the argument counts.
     prefetch_to_device: how many batches may be in the device's memory beside those in use.
+    decode: where an image folder's JPEGs are decoded and transformed, with a CUDA `device`. "cpu": by the engine's threads. "gpu": by
+        nvJPEG and one kernel, in threads and streams of its own (also without workers), with the same crops, flips and colours at the
+        same seed; the CPU makes what nvJPEG cannot do, and errors are the CPU's. UnavailableError at `iter()` where it cannot be.
+        "auto": the GPU gets a share that keeps both sides busy, or nothing where it cannot be, and `explain()` says why.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
@@ -95,6 +99,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     prefetch_to_device: int = 2
     _device_argument: Optional[torch.device] = None
     _millrace_wrapped_for: Optional[torch.device] = None  # the device of the DevicePrefetcher that iterates over it
+    decode: Literal["cpu", "gpu", "auto"] = "cpu"
     _millrace_run: Optional[RunRecord] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
@@ -129,6 +134,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         mesh_dim: Union[None, str, tuple[str, ...]] = None,
         device: Union[None, str, int, torch.device] = None,
         prefetch_to_device: int = 2,
+        decode: Literal["cpu", "gpu", "auto"] = "cpu",
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -138,6 +144,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             raise ValueError(f"worker_method={worker_method!r} is unknown; use one of {', '.join(map(repr, _WORKER_METHODS))}")
         if equal_steps is not None and equal_steps not in EQUAL_STEPS:
             raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
+        if decode not in DECODE:
+            raise ValueError(f"decode={decode!r} is unknown; use one of {', '.join(map(repr, DECODE))}")
+        if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
+            raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = _sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
@@ -159,6 +169,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         if type(self) is DataLoader or device is not None:  # else it may be a subclass's own, and set already
             self.device = self._device_argument
         self.prefetch_to_device = checked_depth(prefetch_to_device)
+        self.decode = decode
         self._millrace_run = None
         self._millrace_progress = None
         self._millrace_saved = None
@@ -186,7 +197,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         self._millrace_wrapped_for = None
         device, prefetch = self._millrace_device, checked_depth(self.prefetch_to_device)
         batches = super().__iter__()
-        if device is None:
+        if device is None or getattr(batches, "millrace_on_device", False):
             return batches
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)
 
@@ -199,10 +210,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         return prefetched(super().__iter__(), self._millrace_wrapped_for, *options, progress=self._millrace_progress)
 
     @property
-    def _millrace_device(self) -> Union[None, str, int, torch.device]:
+    def _millrace_device(self) -> Optional[torch.device]:
         """Where batches go. Many subclasses of torch's class have a `device` of their own: theirs is not ours, but for the argument."""
         own = self.device if type(self) is DataLoader else self._device_argument
-        return self._millrace_wrapped_for if own is None else own
+        return self._millrace_wrapped_for if own is None else torch.device(own)
 
     def _get_iterator(self) -> Any:
         plan = make_plan(self)
@@ -222,6 +233,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         return iterator
 
     def _refuse_what_torch_cannot(self, plan: Plan) -> None:
+        if self.decode == "gpu" and plan.decode_refusal:
+            raise UnavailableError(f'decode="gpu" is not possible here: {plan.decode_refusal}. decode="auto" takes the CPU then')
         if plan.job is not None:
             return
         if self.native == "require":

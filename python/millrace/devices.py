@@ -14,7 +14,7 @@ Device = Union[str, int, torch.device, None]
 
 def batch_memory(loader: Any) -> str:
     """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where they go to a device."""
-    goes_to_a_device = loader.pin_memory or (wanted := _wanted(loader)) is not None and wanted.type != "cpu"
+    goes_to_a_device = loader.pin_memory or (wanted := loader._millrace_device) is not None and wanted.type != "cpu"
     if not goes_to_a_device or not torch.accelerator.is_available():
         return "system"
     node = -1 if (device := locks_for(loader)) is None else numa_node(device)
@@ -23,14 +23,10 @@ def batch_memory(loader: Any) -> str:
 
 def locks_for(loader: Any) -> Optional[int]:
     """The CUDA device that a loader's batches go to from the memory that its workers fill; None: none, or none here."""
-    device = _wanted(loader)
+    device: Optional[torch.device] = loader._millrace_device
     if device is None or device.type != "cuda" or not torch.cuda.is_available():
         return None
     return torch.cuda.current_device() if device.index is None else device.index
-
-
-def _wanted(loader: Any) -> Optional[torch.device]:
-    return None if loader._millrace_device is None else torch.device(loader._millrace_device)
 
 
 def numa_node(device: int) -> int:

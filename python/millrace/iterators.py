@@ -56,6 +56,7 @@ class _NativeIter:
         progress.begun(self)
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
+        self.millrace_on_device = job.on_device
         self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
         self._on_error = loader.on_error if job.leaves_out else "raise"
         self._memory = batch_memory(loader)
@@ -95,7 +96,7 @@ class _NativeIter:
 
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)
-        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory and not self._job.on_device else batch
 
     def _shutdown_workers(self) -> None:
         if self._shutdown or os.getpid() != self._owner_pid:

@@ -88,9 +88,11 @@ class DeviceLoader::Impl {
       if (ready_.empty()) return Status::end;
       made = std::move(ready_.front());
       ready_.pop_front();
+      counted_ = std::move(made->then);
       ++handed_out_;
       work_.notify_one();
     }
+    if (made->end) return Status::end;
     if (made->error) std::rethrow_exception(made->error);
     out = std::move(made->batch);
     const DeviceBlock blocks[] = {out.images, out.labels};
@@ -116,6 +118,11 @@ class DeviceLoader::Impl {
   LoaderStats stats() const {
     LoaderStats result = engine_.stats();
     const std::lock_guard lock(mutex_);
+    result.samples = counted_.samples;
+    result.batches = counted_.batches;
+    result.bytes = counted_.bytes;
+    result.left_out = counted_.left_out;
+    result.errors = counted_.errors;
     result.wait_seconds = static_cast<double>(waited_ns_) * 1e-9;  // the engine knows only how long the device thread waited
     return result;
   }
@@ -128,6 +135,7 @@ class DeviceLoader::Impl {
     BatchCopier::Ticket ticket;
     std::exception_ptr error;
     bool end = false;
+    LoaderStats then;  // the engine's, so that stats() speaks of what was handed out
   };
 
   RowSource source(std::shared_ptr<const ImageDataset> dataset) {
@@ -175,7 +183,7 @@ class DeviceLoader::Impl {
       if (!made) continue;
       ++made_;
       if (made->end) ended_ = true;
-      else ready_.push_back(std::move(*made));
+      ready_.push_back(std::move(*made));
       ready_batch_.notify_one();
     }
     parked_ = true;
@@ -198,6 +206,7 @@ class DeviceLoader::Impl {
       made.error = std::current_exception();
     }
     batches_.forget();
+    made.then = engine_.stats();
     return made;
   }
 
@@ -213,6 +222,7 @@ class DeviceLoader::Impl {
   std::vector<BatchCopier::Ticket> used_tickets_;
   int64_t submitted_ = 0, made_ = 0, handed_out_ = 0;  // batches of this epoch
   int64_t waited_ns_ = 0;
+  LoaderStats counted_;  // when the batch handed out last was made
   bool runs_ = false, all_submitted_ = false, ended_ = false, stops_ = false;
   bool parked_ = false;  // the device thread touches nothing until it is woken, and then looks at runs_ first
 

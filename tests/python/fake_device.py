@@ -8,6 +8,7 @@ import torch
 
 import millrace
 from millrace import _core, prefetch
+from millrace.lowering import decoding
 
 FOLDER = Path(__file__).parents[2] / "build/dev/tests/cpp/device"
 
@@ -40,3 +41,9 @@ class Fake:
         monkeypatch.setattr(prefetch, "prefetched", self.prefetched)
         monkeypatch.setattr(millrace.dataloader, "device_of", lambda device: torch.device("cpu"))
         monkeypatch.setattr(millrace.dataloader, "prefetched", self.prefetched)
+
+    def install_decoder(self, monkeypatch, refuses=0):
+        """decode= works on it as well; its decoder refuses files whose size `refuses` divides."""
+        self.install(monkeypatch)
+        monkeypatch.setattr(decoding, "missing_reason", lambda device: "")
+        monkeypatch.setattr(decoding, "place", lambda device: (self.device.capsule, self.device.decoding(refuses)))

@@ -6,7 +6,8 @@ behave differently is never mistaken for its base. Nothing here draws random num
 an Arrow dataset, whose format only its own library knows.
 """
 
+from .decoding import DECODE
 from .jobs import Engine, Job
 from .plan import Plan, Stage, make_plan
 
-__all__ = ["Engine", "Job", "Plan", "Stage", "make_plan"]
+__all__ = ["DECODE", "Engine", "Job", "Plan", "Stage", "make_plan"]

@@ -39,6 +39,9 @@ class Job(Protocol):
     counts_occurrences: bool
     """Whether a sample depends on how often its index came before in the epoch."""
 
+    on_device: bool
+    """Whether its engine's batches are on the loader's device already."""
+
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         """A new engine, which belongs to the caller. threads=0: it works inside next(). memory: batches', "system" or "page-locked"."""
 
@@ -67,6 +70,7 @@ class ImageJob:
     index_maps: tuple[Sequence[int], ...]
     leaves_out = True
     counts_occurrences = True
+    on_device = False
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
@@ -93,6 +97,22 @@ class ImageJob:
 
 
 @dataclass(frozen=True)
+class DeviceImageJob(ImageJob):
+    """The same, its batches made on a device: JPEGs are decoded and augmented there, all that can be, or a share that keeps both busy."""
+
+    place: Callable[[], tuple[Any, Any]]
+    balances: bool
+    ahead: int
+    on_device = True
+
+    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
+        slots = self.slots(batch_size) + 1  # one is being copied
+        return _core.DeviceLoader(
+            self.dataset(), threads, slots, on_error, drop_last, memory, *self.place(), self.balances, self.ahead
+        )
+
+
+@dataclass(frozen=True)
 class RowsJob:
     """Rows in memory, and torch's own way of fetching a batch of them."""
 
@@ -100,6 +120,7 @@ class RowsJob:
     fetch: Callable[[Any], Any]
     leaves_out = False
     counts_occurrences = False
+    on_device = False
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         fields = [(c.tables, c.index_map, c.shape, c.dtype, c.mapped) for c in self.row_set.columns]

@@ -10,6 +10,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from .collate import IMAGE_AND_LABEL, recognise_collate
+from .decoding import decoded_on_device
 from .in_memory import is_in_memory, recognise_rows
 from .jobs import ImageJob, Job, RowsJob
 from .refusal import NotLowered
@@ -38,9 +39,21 @@ class Plan:
 
     stages: tuple[Stage, ...]
     job: Optional[Job]
+    decode_refusal: Optional[str] = None
+    """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.stages))
+        lines = list(map(str, self.stages))
+        if self.decode_refusal is not None:
+            on_gpu = _ON_GPU[bool(getattr(self.job, "balances", False))]
+            lines.append(f"decode: cpu — {self.decode_refusal}" if self.decode_refusal else f"decode: gpu — {on_gpu}")
+        return "\n".join(lines)
+
+
+_ON_GPU = {
+    False: "by nvJPEG, with the transforms, what it can do",
+    True: "by nvJPEG, with the transforms, a share that keeps GPU and threads busy",
+}
 
 
 class _Stages:
@@ -76,6 +89,13 @@ class _Stages:
 
 def make_plan(loader: Any) -> Plan:
     """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file."""
+    plan = _plan_on_the_cpu(loader)
+    if loader.decode == "cpu" or loader._millrace_device is None:
+        return plan
+    return Plan(plan.stages, *decoded_on_device(loader, plan.job))
+
+
+def _plan_on_the_cpu(loader: Any) -> Plan:
     if loader.native == "never":
         return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
 

@@ -99,7 +99,8 @@ DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDeco
   DeviceDecoding decoding;
   const bool only_time = options.per_picture.count() > 0;
   decoding.decoder = std::make_unique<FakeDecoder>(device, std::move(options), std::move(counts));
-  decoding.augment = [device, only_time](auto pictures, auto augmentations, auto mean, auto std, const BatchImages& out, void* workspace, void* stream) {
+  decoding.augment = [device, only_time](auto pictures, auto augmentations, auto mean, auto std, const BatchImages& out, void* workspace,
+                                         void* stream) {
     if (only_time) return;
     device->launch(reinterpret_cast<StreamId>(stream),
                    [pictures = std::vector<DecodedPicture>(pictures.begin(), pictures.end()),

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fake_decoder.h"
 #include "fake_device.h"
 #include "torch_bridge/tensor_device.h"
 
@@ -66,6 +67,7 @@ class FakeTensorDevice final : public TensorDevice {
   const std::shared_ptr<FakeDevice> fake;
   std::string failure;
   int64_t marked = 0;
+  const std::shared_ptr<FakeDecoder::Counts> counts = std::make_shared<FakeDecoder::Counts>();
 
  private:
   std::unordered_map<const void*, std::weak_ptr<DeviceMemory>> known_;
@@ -107,6 +109,18 @@ PYBIND11_MODULE(_fake_device, m) {
       .def("read_later", [](FakeTensorDevice& d, size_t address, size_t bytes) {
         d.read_later(reinterpret_cast<const void*>(address), bytes);
       })
+      // refuses: of this many files each, the decoder takes all but one; 0: all
+      .def("decoding", [](const std::shared_ptr<FakeTensorDevice>& device, int64_t refuses) {
+        const auto make = [device, refuses] {
+          millrace::FakeDecoder::Options options;
+          if (refuses > 0) options.refuses = [refuses](auto bytes) { return static_cast<int64_t>(bytes.size()) % refuses == 0; };
+          return millrace::fake_decoding(device->fake, options, device->counts);
+        };
+        return py::capsule(new std::function<millrace::DeviceDecoding()>(make),
+                           [](void* p) { delete static_cast<std::function<millrace::DeviceDecoding()>*>(p); });
+      }, py::arg("refuses") = 0)
+      .def_property_readonly("decoded", [](FakeTensorDevice& d) { return d.counts->decoded.load(); })
+      .def_property_readonly("refused", [](FakeTensorDevice& d) { return d.counts->refused.load(); })
       .def("finish", [](FakeTensorDevice& d) { d.fake->finish(); })
       .def_property_readonly("changed_sources", [](FakeTensorDevice& d) { return d.fake->changed_sources(); })
       .def_property_readonly("allocations", [](FakeTensorDevice& d) { return d.fake->allocations(); })

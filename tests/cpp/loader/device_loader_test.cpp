@@ -9,12 +9,10 @@
 #include <iterator>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "../device/fake_decoder.h"
 #include "../device/forgetful_device.h"
 #include "../scratch_folder.h"
-#include "base/clock.h"
 #include "codecs/jpeg_decoder.h"
 #include "millrace/error.h"
 
@@ -22,7 +20,6 @@ namespace millrace {
 namespace {
 
 using Status = DataLoader::Status;
-using std::chrono::microseconds;
 
 constexpr std::string_view kMagic = "P6 not a JPEG ";
 
@@ -151,7 +148,8 @@ DeviceOutcome on_the_device(const std::shared_ptr<ImageDataset>& images, Setup s
     options.loader = {setup.threads, 3, setup.policy, setup.drop_last, {}};
     options.balances = setup.balances;
     options.ahead = setup.ahead;
-    DeviceLoader loader(images, options, std::make_shared<Forgetful>(fake, setup.forgotten), fake_decoding(fake, setup.decoder, run.counts));
+    DeviceLoader loader(images, options, std::make_shared<Forgetful>(fake, setup.forgotten),
+                        fake_decoding(fake, setup.decoder, run.counts));
     for (int epoch = 0; epoch < setup.epochs; ++epoch) {
       loader.start_epoch(9, static_cast<uint64_t>(epoch));
       for (const auto& list : lists()) loader.submit(list);
@@ -324,57 +322,6 @@ TEST_F(DeviceLoaderTest, ChainsThatOnePassCannotDoAreRefused) {
   EXPECT_EQ(reason({Resize{32, 0}, CenterCrop{24, 24}, HorizontalFlip{}}), "");
   EXPECT_NE(reason({RandomRotation{{-10, 10}}, RandomResizedCrop{20, 20}}).find("something else"), std::string::npos);
   EXPECT_NE(reason({Resize{32, 0}}).find("sizes of their own"), std::string::npos);
-}
-
-// Sharing, with a device that is slow or fast against the CPU: the time of an epoch that is near the better one alone.
-struct Speed {
-  double seconds;
-  double left;  // share of the pictures
-};
-
-Speed speed(const std::shared_ptr<ImageDataset>& images, bool balances, microseconds per_picture, size_t decoded_bytes = 1 << 30) {
-  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{.threads = true});
-  DeviceLoaderOptions options{.loader = {1, 3, ErrorPolicy::raise, false, {}}, .balances = balances, .decoded_bytes = decoded_bytes};
-  FakeDecoder::Options decoder;
-  decoder.per_picture = per_picture;
-  DeviceLoader loader(images, options, fake,
-                      fake_decoding(fake, decoder, std::make_shared<FakeDecoder::Counts>()));
-  const auto size = static_cast<int64_t>(images->paths->size());
-  DeviceBatch batch;
-  Speed result{};
-  for (int epoch = 0; epoch < 2; ++epoch) {  // the first one to get to know the speeds
-    const int64_t before = loader.left_to_device(), start = now_ns();
-    loader.start_epoch(9, static_cast<uint64_t>(epoch));
-    for (const auto& list : lists(size, 16)) loader.submit(list);
-    while (loader.next(batch, 60'000) == Status::ready) {
-    }
-    result = {static_cast<double>(now_ns() - start) * 1e-9, static_cast<double>(loader.left_to_device() - before) / static_cast<double>(size)};
-  }
-  return result;
-}
-
-TEST_F(DeviceLoaderTest, DecodingIsSharedByTheSpeedsOfBothSides) {
-  const std::string file = folder_.write("one.jpg", test_jpeg("noise_420_q100"));
-  auto images = std::make_shared<ImageDataset>();
-  auto paths = std::make_shared<PathTable>();
-  for (int i = 0; i < 400; ++i) paths->append(file);
-  images->paths = paths;
-  images->labels.assign(400, 0);
-  // A CPU that takes its time, whatever the machine does.
-  images->pipeline = ImagePipeline::create({Resize{300, 300}, ToTensor{OutputType::u8}});
-  const Speed cpu = speed(images, false, microseconds(1), 0);
-  EXPECT_EQ(cpu.left, 0);
-  const auto one = static_cast<int64_t>(cpu.seconds / 400 * 1e6);
-  const Speed slow = speed(images, true, microseconds(one * 20)), fast = speed(images, true, microseconds(std::max<int64_t>(1, one / 20)));
-  const Speed alike = speed(images, true, microseconds(one));
-  EXPECT_LT(slow.left, 0.2);
-  EXPECT_GT(fast.left, 0.5);
-  EXPECT_GT(alike.left, 0.2);
-  EXPECT_LT(alike.left, 0.8);
-  for (const Speed& both : {slow, alike, fast}) EXPECT_LT(both.seconds, cpu.seconds / 0.9);
-  EXPECT_LT(fast.seconds, 0.7 * cpu.seconds);
-  std::printf("cpu %.3f s; slow device %.3f s (%.2f left), alike %.3f s (%.2f), fast %.3f s (%.2f)\n", cpu.seconds, slow.seconds,
-              slow.left, alike.seconds, alike.left, fast.seconds, fast.left);
 }
 
 }  // namespace

@@ -1,0 +1,173 @@
+"""DataLoader(device=..., decode=...) on the tests' fake device and decoder: the CPU path's batches, states, errors and policies."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from fake_device import Fake
+from loader_data import outcome, pictures
+from pictures import jpeg_bytes, make_picture
+
+import millrace
+from millrace import transforms
+
+CHAIN = [
+    transforms.RandomResizedCrop(24),
+    transforms.RandomHorizontalFlip(),
+    transforms.ColorJitter(0.4, 0.4, 0.4),
+    transforms.PILToTensor(),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """JPEGs, some of them CMYK, PNG under a JPEG's name, or damaged."""
+    root = tmp_path_factory.mktemp("mixed")
+    for i in range(30):
+        mode = "CMYK" if i % 7 == 3 else "L" if i % 7 == 5 else "RGB"
+        data = jpeg_bytes(make_picture(60 + i, 50 + i % 5, seed=i, mode=mode), quality=90)
+        folder = root / "ab"[i // 15]
+        folder.mkdir(exist_ok=True)
+        (folder / f"{i:02}.jpg").write_bytes(data)
+        if i % 9 == 4:
+            make_picture(40, 45, seed=i).save(folder / f"{i:02}.jpg", "PNG")
+    return root
+
+
+@pytest.fixture(scope="module")
+def damaged(root, tmp_path_factory):
+    copy = tmp_path_factory.mktemp("damaged")
+    for i, path in enumerate(sorted(root.rglob("*.jpg"))):
+        folder = copy / path.parent.name
+        folder.mkdir(exist_ok=True)
+        data = path.read_bytes()
+        (folder / path.name).write_bytes(data[: len(data) // 3] + b"\xff\xd9" * (i % 2) if i % 8 == 6 else data)
+    return copy
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    fake = Fake()
+    fake.install_decoder(monkeypatch, refuses=5)
+    return fake
+
+
+def loader(root, decode, chain=CHAIN, **arguments):
+    options = {"num_workers": 2, "shuffle": True, **arguments}
+    if decode != "cpu":
+        options |= {"device": "cuda", "decode": decode}
+    return millrace.DataLoader(pictures(root, transform=transforms.Compose(chain)), 4, **options)
+
+
+def walk(made, epochs=2, stop_after=None):
+    """Batches, errors and the states behind each of them."""
+    torch.manual_seed(3)
+    seen = []
+    for _ in range(epochs):
+        iterator = iter(made)
+        for step in range(100):
+            try:
+                images, labels = next(iterator)
+            except StopIteration:
+                break
+            except OSError as error:
+                seen.append((type(error).__name__, str(error)))
+            else:
+                seen.append((images.tolist(), labels.tolist()))
+            seen.append(json.dumps(made.state_dict(), default=str))
+            if step == stop_after:
+                break
+        seen.append(json.dumps(made.state_dict(), default=str))
+    return seen
+
+
+@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("decode", ["gpu", "auto"])
+def test_batches_and_states_are_the_cpus(root, fake, decode, workers, persistent):
+    arguments = {"num_workers": workers, "persistent_workers": persistent}
+    there, here = walk(loader(root, decode, **arguments)), walk(loader(root, "cpu", **arguments))
+    assert there == here
+    assert fake.device.decoded > 0 and fake.device.changed_sources == 0
+    if decode == "gpu":
+        assert fake.device.refused > 0
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+def test_errors_are_the_cpus(damaged, fake, on_error):
+    made = [loader(damaged, decode, on_error=on_error) for decode in ("gpu", "cpu")]
+    there, here = map(walk, made)
+    assert there == here
+    stats = [each.stats() for each in made]
+    assert stats[0]["errors"] == stats[1]["errors"] and stats[0]["left_out"] == stats[1]["left_out"]
+    assert any("CorruptDataError" in entry for entry in there) == (on_error == "raise")
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_epochs_that_are_left_early(root, fake, persistent):
+    arguments = {"persistent_workers": persistent}
+    there, here = (walk(loader(root, decode, **arguments), epochs=3, stop_after=2) for decode in ("gpu", "cpu"))
+    assert there == here
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_goes_on_where_its_state_was_taken(root, fake, workers):
+    torch.manual_seed(3)
+    made = loader(root, "gpu", num_workers=workers)
+    iterator = iter(made)
+    for _ in range(3):
+        next(iterator)
+    state, rest = made.state_dict(), [(images.tolist(), labels.tolist()) for images, labels in iterator]
+    again = loader(root, "gpu", num_workers=workers)
+    again.load_state_dict(state)
+    assert [(images.tolist(), labels.tolist()) for images, labels in again] == rest and rest
+
+
+def test_floats_are_the_cpus_but_for_the_last_bits(root, fake):
+    chain = [transforms.Resize(40), transforms.CenterCrop(32), transforms.ToTensor(), transforms.Normalize([0.5], [0.25])]
+    there, here = (list(loader(root, decode, chain, shuffle=False)) for decode in ("gpu", "cpu"))
+    for (mine, _), (theirs, _) in zip(there, here):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
+
+
+def test_explain_and_stats_say_what_runs(root, fake):
+    assert "decode:" not in loader(root, "cpu").explain()
+    assert loader(root, "gpu").explain().splitlines()[-1].startswith("decode: gpu — by nvJPEG")
+    made = loader(root, "auto")
+    assert "a share" in made.explain().splitlines()[-1]
+    list(made)
+    stats = made.stats()
+    assert stats["engine"] == "threads" and stats["samples"] == 30 and stats["left_to_device"] > 0
+
+
+def test_what_one_pass_cannot_do_is_the_cpus_or_refused(root, fake):
+    chain = [transforms.RandomRotation(10), *CHAIN]
+    auto = loader(root, "auto", chain)
+    assert auto.explain().splitlines()[-1].startswith("decode: cpu — one pass on the GPU")
+    assert walk(auto) == walk(loader(root, "cpu", chain))
+    assert fake.device.decoded == 0
+    with pytest.raises(millrace.UnavailableError, match='decode="gpu" is not possible here: one pass on the GPU'):
+        iter(loader(root, "gpu", chain))
+    with pytest.raises(millrace.UnavailableError, match="only image folders"):
+        iter(millrace.DataLoader(torch.arange(6), device="cuda", decode="gpu"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_it_says_so(root):
+    assert "decode: cpu — " in loader(root, "auto").explain()
+    with pytest.raises(millrace.UnavailableError, match='decode="gpu" is not possible here'):
+        iter(loader(root, "gpu"))
+
+
+def test_arguments_are_checked(root):
+    for arguments in ({"decode": "tpu"}, {"decode": "gpu"}, {"decode": "auto", "device": "cpu"}):
+        kind, text = outcome(lambda arguments=arguments: millrace.DataLoader(pictures(Path(root)), **arguments))
+        assert kind is ValueError and "decode=" in text
+
+
+def test_iterators_that_are_dropped_leave_nothing(root, fake):
+    for _ in range(5):
+        iterator = iter(loader(root, "gpu"))
+        next(iterator)
+        del iterator
+    assert fake.device.changed_sources == 0
