@@ -7,6 +7,9 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kTrials = 4;  // pictures that wait at a time while the device's speed is not known
+// The device's times are taken for a tenth longer: a device that never waits lets batches queue up, and with them the threads.
+constexpr double kSlack = 1.1;
+
 constexpr size_t kMostSpare = 512;
 
 void follow(double& average, double value, double weight) {
@@ -61,7 +64,7 @@ void DecodeShare::device_took(int64_t decode_ns, int64_t pictures, int64_t rest_
 double DecodeShare::share_now() const {
   if (!balances_) return 1;
   if (device_ns_ == 0 || made_ns_ == 0) return 0.5;
-  const double more = made_ns_ - threads_ * rest_ns_, both = threads_ * device_ns_ + made_ns_ - left_ns_;
+  const double threads = kSlack * threads_, more = made_ns_ - threads * rest_ns_, both = threads * device_ns_ + made_ns_ - left_ns_;
   if (more <= 0) return 0;  // the device has enough to do with the rows that are made
   return both <= more ? 1 : more / both;
 }

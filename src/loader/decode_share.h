@@ -4,8 +4,8 @@
 // takes `c` for a picture that it makes and `l` for one that it leaves, and the device `d` to decode one and `r` for each row of the
 // batch besides (copying, augmenting), then of each batch
 //   share = (c - threads x r) / (threads x d + c - l)
-// makes both end at the same time. All are measured as they go, so whatever else slows a side down counts too; until the device was
-// measured, a few pictures at a time try it. Without `balances`, everything that fits is left.
+// makes both end at the same time, the device a little before. All are measured as they go, so whatever else slows a side down counts
+// too; until the device was measured, a few pictures at a time try it. Without `balances`, everything that fits is left.
 // Any thread (one lock, held for some additions per picture).
 #pragma once
 

@@ -216,6 +216,9 @@ TEST_F(DeviceLoaderTest, FloatsAreTheCpusButForTheLastBits) {
 
 // The mutation test: each guard, left out, is noticed.
 TEST_F(DeviceLoaderTest, EveryGuardIsNeeded) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "without guards, freed memory is read, which the sanitizer would report as it should";
+#endif
   const auto images = dataset();
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise, false, 2);
   for (const auto& [guard, name] : {std::pair{Guard::wait, "the consumer's wait"}, {Guard::used_on, "used_on"},

@@ -83,6 +83,9 @@ std::string large_jpeg(JDIMENSION side) {
 }
 
 TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "speeds are not these under a sanitizer; device_loader_test has the same code at work";
+#endif
   constexpr int kPictures = 160;
   const ScratchFolder folder;
   const std::string file = folder.write("one.jpg", large_jpeg(700));
