@@ -270,7 +270,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that `next()` kept the
         consumer waiting; slots of the ring, and overflow_slots: batches that found it full; left_out: samples that on_error left out;
         errors: {index, path, offset, reason} of the first 1,000 of them; bytes read (native) or moved (processes). Of native
-        iterators only, else zero: seconds {read, decode, transform, collate} summed over threads.
+        iterators only, else zero: seconds {read, decode, transform, collate} summed over threads. With decode="gpu" or "auto" also
+        left_to_device: pictures that the threads have left to the device's decoder so far.
         """
         record = self._millrace_run
         return (record or RunRecord(self._engine_name(make_plan(self)))).stats()
