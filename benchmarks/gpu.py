@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import inspect
 import io
 import json
 import statistics
@@ -247,14 +246,12 @@ def photos(here: Machine, folder: Path) -> dict[str, Callable[[], dict[str, floa
     t = millrace.transforms
     chain = t.Compose([t.RandomResizedCrop(here.side), t.RandomHorizontalFlip(), t.ToTensor(), t.Normalize((0.5,) * 3, (0.25,) * 3)])
     data = millrace.datasets.ImageFolder(str(folder), chain)
-    decoders = ["cpu"]
-    if "decode" in inspect.signature(millrace.DataLoader).parameters:
-        decoders += [] if here.fake else ["gpu", "auto"]
+    decoders = ["cpu", "gpu", "auto"]
 
-    def loader(decode: str) -> Iterable[Any]:
+    def loader(decode: Any) -> Iterable[Any]:
         torch.manual_seed(0)
-        arguments: dict[str, Any] = {} if decode == "cpu" else {"decode": decode}
-        return millrace.DataLoader(data, here.batch, shuffle=True, num_workers=here.workers, device="cuda", native="require", **arguments)
+        arguments: dict[str, Any] = {"num_workers": here.workers, "native": "require", "decode": decode}
+        return millrace.DataLoader(data, here.batch, shuffle=True, device="cuda", **arguments)
 
     sides: dict[str, Callable[[], Iterable[Any]]] = {f"millrace, decode={d}": lambda d=d: loader(d) for d in decoders}
     if not here.fake:
@@ -338,7 +335,7 @@ def main() -> None:
         from fake_device import Fake
         from pytest import MonkeyPatch
 
-        Fake().install(MonkeyPatch())
+        Fake().install_decoder(MonkeyPatch())
         print("a dry run: the figures mean nothing")
     elif not torch.cuda.is_available():
         raise SystemExit("there is no CUDA device here; --fake is a dry run without one")
