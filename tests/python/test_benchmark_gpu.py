@@ -19,7 +19,8 @@ def test_a_dry_run_goes_through_every_side():
     fake_module()
     done = run("--fake")
     assert done.returncode == 0, done.stderr
-    for side in ("page-locked copies", "DevicePrefetcher alone", "resident", "torch, side stream", "decode=cpu", "decode=gpu", "decode=auto"):
+    sides = ["page-locked copies", "DevicePrefetcher alone", "resident", "torch, side stream"]
+    for side in [*sides, "decode=cpu", "decode=gpu", "decode=auto"]:
         assert side in done.stdout
     assert "dry run" in done.stdout
 
