@@ -10,6 +10,7 @@
 #include "bindings.h"
 #include "device/chain_augmentation.h"
 #include "device/kernel_launch.h"
+#include "image_engine.h"
 #include "interruptible.h"
 #include "loader/device_loader.h"
 #include "torch_bridge/scalar_type.h"
@@ -29,9 +30,8 @@ DeviceDecoding decoding_of(const py::object& decoding, int device) {
   return result;
 }
 
-struct Loader {
+struct Loader : ImageEngine<DeviceLoader> {
   std::shared_ptr<TensorDevice> device;
-  std::unique_ptr<DeviceLoader> native;
 
   Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory,
          const py::object& where, const py::object& decoding, bool balances, int ahead)
@@ -42,30 +42,6 @@ struct Loader {
     options.ahead = ahead;
     native = std::make_unique<DeviceLoader>(native_dataset(dataset), options, device, decoding_of(decoding, device->where().index()));
   }
-  ~Loader() {
-    // Joining waits for workers, and a worker may be waiting for the GIL inside a fallback decode.
-    py::gil_scoped_release release;
-    native.reset();
-  }
-
-  void start_epoch(const py::int_& seed, uint64_t epoch) {
-    const uint64_t bits = make_key(seed, epoch, 0, 0).seed;
-    py::gil_scoped_release release;
-    native->start_epoch(bits, epoch);
-  }
-
-  void submit(const py::object& indices) {
-    auto list = make_indices(indices);
-    py::gil_scoped_release release;
-    native->submit(std::move(list));
-  }
-
-  void skip(const py::object& indices) {
-    const auto list = make_indices(indices);
-    py::gil_scoped_release release;
-    native->skip(list);
-  }
-
   py::object next(double timeout) {
     DeviceBatch batch;
     const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
@@ -81,11 +57,6 @@ struct Loader {
                           tensor(batch.labels, DType::i64, {batch.rows}));
   }
 
-  void close() {
-    py::gil_scoped_release release;
-    native->close();
-  }
-
   py::dict stats() const {
     py::dict result = to_dict(native->stats());
     result["left_to_device"] = native->left_to_device();
@@ -97,17 +68,11 @@ struct Loader {
 
 void bind_device_loader(py::module_& m) {
   m.def("why_not_fused", [](const Pipeline& pipeline) { return why_not_fused(*pipeline.native); }, py::arg("pipeline"));
-  py::class_<Loader>(m, "DeviceLoader")
-      .def(py::init<py::object, int, int, const std::string&, bool, const std::string&, py::object, py::object, bool, int>(),
+  py::class_<Loader> engine(m, "DeviceLoader");
+  engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&, py::object, py::object, bool, int>(),
            py::arg("dataset"), py::arg("threads"), py::arg("slots"), py::arg("on_error"), py::arg("drop_last"), py::arg("memory"),
-           py::arg("device"), py::arg("decoding"), py::arg("balances"), py::arg("ahead"))
-      .def("start_epoch", &Loader::start_epoch, py::arg("seed"), py::arg("epoch"))
-      .def("submit", &Loader::submit, py::arg("indices"))
-      .def("skip", &Loader::skip, py::arg("indices"))
-      .def("end_epoch", [](Loader& l) { l.native->end_epoch(); })
-      .def("next", &Loader::next, py::arg("timeout") = 0.0)
-      .def("close", &Loader::close)
-      .def("stats", &Loader::stats);
+           py::arg("device"), py::arg("decoding"), py::arg("balances"), py::arg("ahead"));
+  def_engine(engine);
 }
 
 }  // namespace millrace::python

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "bindings.h"
+#include "image_engine.h"
 #include "interruptible.h"
 #include "loader/data_loader.h"
 #include "torch_bridge/tensor.h"
@@ -11,34 +12,9 @@
 namespace millrace::python {
 namespace {
 
-struct Loader {
-  std::unique_ptr<DataLoader> native;
-
-  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory)
-      : native(DataLoader::create(native_dataset(dataset),
-                                  {threads, slots, error_policy(on_error), drop_last, block_source(memory)})) {}
-  ~Loader() {
-    // Joining waits for workers, and a worker may be waiting for the GIL inside a fallback decode.
-    py::gil_scoped_release release;
-    native.reset();
-  }
-
-  void start_epoch(const py::int_& seed, uint64_t epoch) {
-    const uint64_t bits = make_key(seed, epoch, 0, 0).seed;
-    py::gil_scoped_release release;
-    native->start_epoch(bits, epoch);
-  }
-
-  void submit(const py::object& indices) {
-    auto list = make_indices(indices);
-    py::gil_scoped_release release;
-    native->submit(std::move(list));
-  }
-
-  void skip(const py::object& indices) {
-    const auto list = make_indices(indices);
-    py::gil_scoped_release release;
-    native->skip(list);
+struct Loader : ImageEngine<DataLoader> {
+  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory) {
+    native = DataLoader::create(native_dataset(dataset), {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
   }
 
   py::object next(double timeout) {
@@ -52,11 +28,6 @@ struct Loader {
     auto labels = py::reinterpret_steal<py::object>(new_tensor({batch.rows}, DType::i64, &data));
     std::memcpy(data, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
     return py::make_tuple(std::move(images), std::move(labels));
-  }
-
-  void close() {
-    py::gil_scoped_release release;
-    native->close();
   }
 
   py::dict stats() const { return to_dict(native->stats()); }
@@ -126,16 +97,10 @@ std::vector<int64_t> make_indices(const py::object& indices) {
 }
 
 void bind_loader(py::module_& m) {
-  py::class_<Loader>(m, "Loader")
-      .def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(), py::arg("dataset"), py::arg("threads"),
-           py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false, py::arg("memory") = "system")
-      .def("start_epoch", &Loader::start_epoch, py::arg("seed"), py::arg("epoch"))
-      .def("submit", &Loader::submit, py::arg("indices"))
-      .def("skip", &Loader::skip, py::arg("indices"))
-      .def("end_epoch", [](Loader& l) { l.native->end_epoch(); })
-      .def("next", &Loader::next, py::arg("timeout") = 0.0)
-      .def("close", &Loader::close)
-      .def("stats", &Loader::stats);
+  py::class_<Loader> engine(m, "Loader");
+  engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(), py::arg("dataset"), py::arg("threads"),
+           py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false, py::arg("memory") = "system");
+  def_engine(engine);
 }
 
 }  // namespace millrace::python

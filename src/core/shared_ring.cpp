@@ -329,14 +329,15 @@ size_t SharedRing::reserved(int slot) const {
 std::shared_ptr<const void> SharedRing::lend(int slot) {
   // Allocated before the slot is marked, so that a failure here changes nothing.
   auto loan = std::shared_ptr<Loan>(new Loan{state_, slot});
+  State::Slot& mine = state_->all[static_cast<size_t>(slot)];
   std::unique_lock lock(state_->mutex);
-  // Beyond the pages that are locked: no device can copy what begins in these and ends behind them.
-  if (state_->all[static_cast<size_t>(slot)].locked < state_->all[static_cast<size_t>(slot)].reserved) {
+  // No device can copy what begins in locked pages and ends behind them.
+  if (mine.locked > 0 && mine.locked < mine.reserved) {
     lock.unlock();
     state_->unlock(slot);
     lock.lock();
   }
-  state_->all[static_cast<size_t>(slot)].lent = true;
+  mine.lent = true;
   ++state_->lent;
   return loan;
 }
