@@ -4,9 +4,7 @@
 #include <algorithm>
 
 #include "cuda/cuda_error.h"
-#include "device/batch_kernels.h"
-#include "device/box_kernels.h"
-#include "device/fused_kernels.h"
+#include "device/all_kernels.h"
 #include "device/kernel_launch.h"
 
 namespace millrace::cuda {
@@ -56,13 +54,8 @@ void add_grey_sums(const ColorKernel& kernel, const Place& place) {
   check(cudaGetLastError(), "a kernel could not be started");
 }
 
-template void launch(const NormalizeKernel&, const Place&);
-template void launch(const FlipKernel&, const Place&);
-template void launch(const AffineKernel&, const Place&);
-template void launch(const ColorKernel&, const Place&);
-template void launch(const EraseKernel&, const Place&);
-template void launch(const MixKernel&, const Place&);
-template void launch(const WeightsKernel&, const Place&);
-template void launch(const FinishKernel&, const Place&);
+#define MILLRACE_INSTANTIATE(Kernel) template void launch(const Kernel&, const Place&);
+MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
+#undef MILLRACE_INSTANTIATE
 
 }  // namespace millrace::cuda

@@ -16,7 +16,7 @@ struct Place {
   bool on_cpu() const { return device < 0; }
 };
 
-// launch() is instantiated for every struct with operator()(sample, group) of batch_kernels.h, box_kernels.h and fused_kernels.h.
+// launch() is instantiated for every struct with operator()(sample, group) that all_kernels.h lists.
 // The reference has returned when it is done; CUDA's work is enqueued. Any thread. Throws Error(unavailable) when there is no such
 // device, or CUDA refuses.
 namespace reference {

@@ -1,7 +1,5 @@
 // The kernels on the CPU: the same functions in a loop.
-#include "device/batch_kernels.h"
-#include "device/box_kernels.h"
-#include "device/fused_kernels.h"
+#include "device/all_kernels.h"
 #include "device/kernel_launch.h"
 #include "device/reference_threads.h"
 
@@ -20,13 +18,8 @@ void add_grey_sums(const ColorKernel& kernel) {
   });
 }
 
-template void launch(const NormalizeKernel&);
-template void launch(const FlipKernel&);
-template void launch(const AffineKernel&);
-template void launch(const ColorKernel&);
-template void launch(const EraseKernel&);
-template void launch(const MixKernel&);
-template void launch(const WeightsKernel&);
-template void launch(const FinishKernel&);
+#define MILLRACE_INSTANTIATE(Kernel) template void launch(const Kernel&);
+MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
+#undef MILLRACE_INSTANTIATE
 
 }  // namespace millrace::reference

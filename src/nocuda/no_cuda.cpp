@@ -1,7 +1,5 @@
 // The functions of src/cuda in a build without a CUDA toolkit.
-#include "device/batch_kernels.h"
-#include "device/box_kernels.h"
-#include "device/fused_kernels.h"
+#include "device/all_kernels.h"
 #include "device/host_pages.h"
 #include "device/kernel_launch.h"
 #include "millrace/error.h"
@@ -26,13 +24,8 @@ void launch(const Kernel&, const Place&) { refuse(); }
 void add_grey_sums(const ColorKernel&, const Place&) { refuse(); }
 void resample(const FusedKernel&, const Place&) { refuse(); }
 
-template void launch(const NormalizeKernel&, const Place&);
-template void launch(const FlipKernel&, const Place&);
-template void launch(const AffineKernel&, const Place&);
-template void launch(const ColorKernel&, const Place&);
-template void launch(const EraseKernel&, const Place&);
-template void launch(const MixKernel&, const Place&);
-template void launch(const WeightsKernel&, const Place&);
-template void launch(const FinishKernel&, const Place&);
+#define MILLRACE_INSTANTIATE(Kernel) template void launch(const Kernel&, const Place&);
+MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
+#undef MILLRACE_INSTANTIATE
 
 }  // namespace millrace::cuda

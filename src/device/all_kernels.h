@@ -1,0 +1,16 @@
+// Every kernel that launch() is instantiated for, in one list: the CPU's loop, CUDA's grid and what stands for it without CUDA follow it.
+#pragma once
+
+#include "device/batch_kernels.h"
+#include "device/box_kernels.h"
+#include "device/fused_kernels.h"
+
+#define MILLRACE_FOR_ALL_KERNELS(DO) \
+  DO(NormalizeKernel)                \
+  DO(FlipKernel)                     \
+  DO(AffineKernel)                   \
+  DO(ColorKernel)                    \
+  DO(EraseKernel)                    \
+  DO(MixKernel)                      \
+  DO(WeightsKernel)                  \
+  DO(FinishKernel)
