@@ -8,6 +8,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   m.attr("__version__") = MILLRACE_VERSION;
   m.attr("built_for_torch") = MILLRACE_TORCH_VERSION;
   bind_errors(m);
+  bind_io(m);
   bind_sources(m);
   bind_pipeline(m);
   bind_dataset(m);

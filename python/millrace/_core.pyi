@@ -23,6 +23,20 @@ class CorruptDataError(OSError):
 class UnavailableError(RuntimeError):
     """Something millrace can do, but not here or not in this combination; the message says what to change."""
 
+class ByteSource:
+    """Bytes that stand still: a file, or an object in a store. Any thread may read."""
+
+    @property
+    def name(self) -> str:
+        """Path or URL, for messages."""
+    @property
+    def size(self) -> int: ...
+    def read_at(self, offset: int, size: int) -> bytes:
+        """All of them; CorruptDataError where the source has fewer, FileNotFoundError or OSError of the system."""
+
+def open_local_file(path: str, name: str = "") -> ByteSource:
+    """An ordinary file, its descriptor open as long as the source lives; messages call it `name`, the path when empty."""
+
 class PathTable:
     """An immutable list of paths in one block of memory."""
 

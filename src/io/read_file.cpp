@@ -1,57 +1,26 @@
 // The read loop: sized by fstat, ended by the kernel's word that there is no more.
 #include "io/read_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/checked.h"
-#include "millrace/error.h"
+#include "io/file_errors.h"
 
 namespace millrace {
 namespace {
 
 constexpr size_t kGrainBytes = 64 << 10;  // capacities are multiples of this, so that files of similar size share a buffer
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { ::close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-[[noreturn]] void fail(const char* what, const std::string& path, int code) {
-  const bool missing = code == ENOENT;
-  throw Error(missing ? ErrorKind::not_found : ErrorKind::system,
-              std::string("cannot ") + what + " '" + path + "': " + std::generic_category().message(code) +
-                  (missing ? "; was it moved or deleted after the dataset was listed?"
-                           : "; it must be a file that this process may read"),
-              path, -1, code);
-}
-
-int open_file(const std::string& path) {
-  for (;;) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) return fd;
-    if (errno != EINTR) fail("open", path, errno);
-  }
-}
-
 size_t read_some(int fd, uint8_t* to, size_t bytes, const std::string& path) {
   for (;;) {
     const ssize_t got = ::read(fd, to, bytes);
     if (got >= 0) return static_cast<size_t>(got);
-    if (errno != EINTR) fail("read", path, errno);
+    if (errno != EINTR) fail_on_file("read", path, errno);
   }
 }
 
@@ -68,9 +37,9 @@ void FileBuffer::grow(size_t bytes) {
 
 void read_file(const std::string& path, FileBuffer& into) {
   into.size_ = 0;
-  const Descriptor file(open_file(path));
+  const Descriptor file = open_to_read(path);
   struct stat status;
-  if (::fstat(file.get(), &status) != 0) fail("look at", path, errno);
+  if (::fstat(file.get(), &status) != 0) fail_on_file("look at", path, errno);
 
   // One byte more than the file has: a regular file that fills all but this byte is known to be whole after a single read.
   const size_t expected = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;

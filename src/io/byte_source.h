@@ -1,0 +1,32 @@
+// ByteSource: bytes that stand still and can be read anywhere: a file, or an object in a store.
+//
+// Immutable from outside; any number of threads read at once, into memory of theirs. read_at() gives all bytes asked for or throws:
+// Error(corrupt_data) behind the end, Error(not_found | system) with errno for files. A source that waits for its bytes (a store's)
+// is woken when they come, when they cannot, and when it is closed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace millrace {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  virtual const std::string& name() const = 0;  // path or URL, for messages
+  virtual int64_t size() const = 0;             // in bytes
+  virtual void read_at(int64_t offset, std::span<uint8_t> into) const = 0;
+
+  // A hint: these bytes are read soon. Costs a system call at most.
+  virtual void will_read(int64_t /*offset*/, int64_t /*bytes*/) const {}
+};
+
+// An ordinary file, opened once (one descriptor while the source lives); `name` is what messages call it, the path when empty.
+// Throws Error(not_found | system).
+std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::string name = {});
+
+}  // namespace millrace
