@@ -70,10 +70,10 @@ class Through:
 class Stage:
     """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by their fields.
 
-    `has_place`: its flow adds an entry to the place.
+    `has_place`: its flow adds an entry to the place. `counts`: places behind it depend on it.
     """
 
-    has_place = False
+    has_place = counts = False
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         """The flow of this stage over `source`. `own`: its entry in the place; `source` stands where it is to go on."""

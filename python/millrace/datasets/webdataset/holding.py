@@ -27,7 +27,7 @@ class Shuffle(Stage):
     size: int
     initial: int = 100
     seed: Optional[int] = None
-    has_place = True
+    has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return ShuffleFlow(source, self, context.draws("shuffle", self.seed), own)
@@ -144,9 +144,13 @@ class Batched(Stage):
     batchsize: int
     collation_fn: Optional[Collate] = default_collation_fn
     partial: bool = True
+    counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return BatchedFlow(source, self)
+
+    def __str__(self) -> str:
+        return f"batched({self.batchsize}, partial={self.partial})"
 
 
 class BatchedFlow:
@@ -176,20 +180,26 @@ class BatchedFlow:
 class Unbatched(Stage):
     """The samples of batches: tuples of fields that have a length, or dicts of them."""
 
-    has_place = True
+    has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return UnpackedFlow(source, rows_of, own)
+
+    def __str__(self) -> str:
+        return "unbatched()"
 
 
 @dataclass(frozen=True)
 class Unlisted(Stage):
     """The elements of lists."""
 
-    has_place = True
+    has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return UnpackedFlow(source, _elements_of, own)
+
+    def __str__(self) -> str:
+        return "unlisted()"
 
 
 class UnpackedFlow:
@@ -242,7 +252,7 @@ class Slice(Stage):
     start: int
     stop: Optional[int]
     step: int = 1
-    has_place = True
+    has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return CountedFlow(source, self._select, own)
@@ -266,7 +276,7 @@ class RandomSample(Stage):
     """Each sample with probability `p`, which depends on (seed, epoch, reader, its number in the reader's stream)."""
 
     p: float = 0.5
-    has_place = True
+    has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         draws = context.draws("rsample")
@@ -308,7 +318,7 @@ class Composed(Stage):
     """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the beginning."""
 
     function: Any
-    has_place = True
+    has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return Opaque(source, getattr(self.function, "run", self.function), own)

@@ -63,7 +63,7 @@ class Shards:
 class ShardFlow:
     """The samples of one reader. Its place: [[shards behind it, samples behind it in the present shard]].
 
-    Samples are counted with those that are other readers' and those that an error took, so the count is where the shard's reader starts.
+    Samples are counted with those that other readers take, so the count is where the shard's reader starts.
     """
 
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
@@ -72,36 +72,47 @@ class ShardFlow:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         shards, found = self._shards, self._shard + self._sample > 0
-        if shards.resampled:
-            urls: Any = shards.resampled_urls(self._context, self._shard)
-            stride = offset = 1
-        else:
-            share = shards.share(self._context)
-            urls = (shards.urls[number] for number in share.shards[self._shard :])
-            stride, offset = share.stride, share.offset
-        for url, source in opened_shards(urls, shards.handler, shards.cache_dir, shards.cache_size):
-            if source is None:
-                return
-            if source is not MISSING:
-                if shards.verbose:
-                    print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
-                reader = _core.ShardReader(source, select=shards.select_files, rename=shards.rename_files, start=self._sample)
-                going_on = True
-                while going_on:
-                    try:
-                        for sample in reader:
-                            number = self._sample
-                            self._sample = number + 1
-                            found = True
-                            if stride == 1 or (number + self._shard) % stride == offset:
-                                yield sample
-                        going_on = False
-                    except Exception as error:
-                        if not shards.handler(error):
-                            return
+        urls, stride, offset, why = self._part()
+        for url, source in opened_shards(urls, shards.cache_dir, shards.cache_size):
+            if shards.verbose:
+                print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
+            reader: Any = None
+            while True:
+                try:
+                    if reader is None:
+                        reader = self._reader(source)
+                    for sample in reader:
+                        number = self._sample
+                        self._sample = number + 1
+                        found = True
+                        if stride == 1 or (number + self._shard) % stride == offset:
+                            yield sample
+                    break
+                except Exception as error:
+                    if not shards.handler(error):
+                        return
+                    if reader is None:
+                        break
             self._shard, self._sample = self._shard + 1, 0
         if not found and shards.empty_check:
-            raise ValueError(self._nothing())
+            raise ValueError(
+                f"{self._context.reader} found no samples: {why}. Look whether the shards are empty or all were skipped by the handler; "
+                "if that is as it should be: WebDataset(..., empty_check=False)"
+            )
 
     def place(self) -> Place:
         return [[self._shard, self._sample]]
+
+    def _part(self) -> tuple[Iterator[str], int, int, str]:
+        """(URLs from the present one on, of how many samples one is taken, which, the rule)"""
+        shards = self._shards
+        if shards.resampled:
+            return shards.resampled_urls(self._context, self._shard), 1, 0, "resampled"
+        share = shards.share(self._context)
+        return (shards.urls[number] for number in share.shards[self._shard :]), share.stride, share.offset, share.why
+
+    def _reader(self, source: Any) -> Any:
+        if isinstance(source, Exception):
+            raise source
+        shards = self._shards
+        return _core.ShardReader(source, select=shards.select_files, rename=shards.rename_files, start=self._sample)
