@@ -107,6 +107,7 @@ class Chain(Fluent, IterableDataset):
     def _copy(self) -> Any:
         other = copy.copy(self)
         other._forget()
+        other._world = self._world
         return other
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
