@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shard_data import numbered_shards
+from shard_data import numbered_shards, write_tar
 from torch.utils.data._utils import worker as torch_worker
 
 from millrace import DataLoader
@@ -145,7 +145,12 @@ def test_nothing_that_has_been_given_is_read_again_from_far_back(shards, monkeyp
 
     opened = []
     true = _core.ShardReader
-    monkeypatch.setattr(_core, "ShardReader", lambda source, **options: opened.append((source, options["start"])) or true(source, **options))
+
+    def reader(source, **options):
+        opened.append((source, options["start"]))
+        return true(source, **options)
+
+    monkeypatch.setattr(_core, "ShardReader", reader)
     dataset = WebDataset(shards).shuffle(3, initial=1)
     items = iter(dataset)
     for _ in range(25):
@@ -196,6 +201,22 @@ def test_few_shards_are_read_by_all_and_no_reader_starves(tmp_path, become):
     text = WebDataset(paths).describe_split(num_workers=3, ranks=2)
     assert "2 shards for 2 ranks: every 2. shard; 1 shard for 3 workers: fewer shards than workers" in text
     assert f"rank 1, worker 2: 1 of 2 shards, every 3. sample from number 2: {paths[1]}" in text
+
+
+def test_readers_of_the_same_shard_read_only_what_they_take(tmp_path, become):
+    """The bytes of the other samples stay on the disk."""
+    members = [(f"{i:03d}.bin", bytes([i]) * 20_000) for i in range(40)]
+    url = write_tar(tmp_path / "large.tar", members)
+    become(1, 2, 3, 4)
+    before = _bytes_read()
+    samples = list(WebDataset(url))
+    assert [s["bin"] for s in samples] == [data for _, data in members[7::8]]
+    assert all(type(s["bin"]) is bytes for s in samples) and _bytes_read() - before < 400_000
+
+
+def _bytes_read():
+    with open("/proc/self/io") as file:
+        return int(file.readline().split()[1])
 
 
 def test_none_and_functions_as_splitters(shards, become):

@@ -96,7 +96,7 @@ class Chain(Fluent, IterableDataset):
         return self._stages
 
     def compose(self, *stages: Any) -> Any:
-        """With further stages: ours (`millrace.datasets.webdataset.Stage`), functions from an iterator to an iterator, or objects with `run`.
+        """With further stages: a `millrace.datasets.webdataset.Stage`, a function from an iterator to an iterator, an object with `run`.
 
         What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up to it.
         """
@@ -118,7 +118,7 @@ class Chain(Fluent, IterableDataset):
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has this many items (samples, or batches behind batched()) for each reader; the data are repeated as often as it takes."""
+        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes."""
         other = self._copy()
         other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
         return other

@@ -17,6 +17,8 @@ from .handlers import Handler, reraise_exception
 from .open_shards import opened_shards
 from .split import Share, Splitter, share_of
 
+_LOCATED_BYTES = 4096  # smaller files are read with their headers, which costs nothing more
+
 
 @dataclass(frozen=True)
 class Shards:
@@ -69,10 +71,12 @@ class ShardFlow:
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
         self._shards, self._context = shards, context
         self._shard, self._sample = own or (0, 0)
+        self._stride = 1
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         shards, found = self._shards, self._shard + self._sample > 0
         urls, stride, offset, why = self._part()
+        self._stride = stride
         for url, source in opened_shards(urls, shards.cache_dir, shards.cache_size):
             if shards.verbose:
                 print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
@@ -85,8 +89,10 @@ class ShardFlow:
                         number = self._sample
                         self._sample = number + 1
                         found = True
-                        if stride == 1 or (number + self._shard) % stride == offset:
+                        if stride == 1:
                             yield sample
+                        elif (number + self._shard) % stride == offset:
+                            yield _read(sample)
                     break
                 except Exception as error:
                     if not shards.handler(error):
@@ -115,4 +121,12 @@ class ShardFlow:
         if isinstance(source, Exception):
             raise source
         shards = self._shards
-        return _core.ShardReader(source, select=shards.select_files, rename=shards.rename_files, start=self._sample)
+        # Where other readers take most samples, what is in those is not read.
+        located = None if self._stride == 1 or not isinstance(source, str) else _LOCATED_BYTES
+        return _core.ShardReader(
+            source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
+        )
+
+
+def _read(sample: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.read() if isinstance(value, _core.LocatedFile) else value for name, value in sample.items()}
