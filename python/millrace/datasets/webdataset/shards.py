@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Optional
 
 import numpy as np
@@ -14,7 +15,7 @@ from millrace.samplers.plain import SEED_BITS
 from .draws import Draws
 from .flow import Context, Flow, Place
 from .handlers import Handler, reraise_exception
-from .open_shards import opened_shards
+from .open_shards import StoreOptions, is_local, opened_shards
 from .split import Share, Splitter, share_of
 
 _LOCATED_BYTES = 4096  # smaller files are read with their headers, which costs nothing more
@@ -33,12 +34,15 @@ class Shards:
     rename_files: Optional[Callable[[str], str]] = None
     handler: Handler = reraise_exception
     empty_check: bool = True
-    cache_dir: Optional[str] = None
-    cache_size: int = -1
     verbose: bool = False
+    stores: StoreOptions = StoreOptions()
 
     def run(self, context: Context, own: Any = None) -> Flow:
         return ShardFlow(self, context, own)
+
+    @cached_property
+    def all_local(self) -> bool:
+        return all(map(is_local, self.urls))
 
     def order(self, seed: int, shared_key: int) -> list[int]:
         """The numbers of the shards as they come in an epoch: the same for all readers."""
@@ -77,7 +81,7 @@ class ShardFlow:
         shards, found = self._shards, self._shard + self._sample > 0
         urls, stride, offset, why = self._part()
         self._stride = stride
-        for url, source in opened_shards(urls, shards.cache_dir, shards.cache_size):
+        for url, source in opened_shards(urls, shards.all_local, shards.stores):
             if shards.verbose:
                 print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
             reader: Any = None
