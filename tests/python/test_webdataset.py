@@ -275,6 +275,15 @@ def _at(ds, epoch):
     return list(ds)
 
 
+def test_subclasses_stay_subclasses(folder):
+    class Labels(WebDataset):
+        def labels(self):
+            return self.decode(only="cls").to_tuple("cls")
+
+    with Labels(f"{folder}/s-000.tar").slice(3) as dataset:
+        assert isinstance(dataset.labels().shuffle(2), Labels) and list(dataset.labels()) == [(0,), (1,), (2,)]
+
+
 def test_lengths(folder):
     ds = WebDataset(f"{folder}/s-000.tar")
     assert ds and len(ds.with_length(5)) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 
 import pytest
@@ -115,6 +116,37 @@ def test_every_sample_of_every_chain(shards, become, chain, reader):
     check_every_cut(lambda: CHAINS[chain](WebDataset(shards, shardshuffle=True)), later=True)
 
 
+STAGES = st.sampled_from(
+    [
+        lambda ds: ds.shuffle(3, initial=1),
+        lambda ds: ds.shuffle(8, initial=5),
+        lambda ds: ds.listed(3).unlisted(),
+        lambda ds: ds.listed(4, partial=False).shuffle(2).unlisted(),
+        lambda ds: ds.slice(1, None, 2),
+        lambda ds: ds.slice(15),
+        lambda ds: ds.rsample(0.8),
+        lambda ds: ds.select(lambda n: n % 5),
+        lambda ds: ds.compose(lambda items: iter(sorted(items))),
+        lambda ds: ds.with_epoch(20),
+        lambda ds: ds.repeat(2),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(chain=st.lists(STAGES, max_size=5), seed=st.integers(0, 2**64), shuffled=st.booleans(), reader=st.sampled_from(readers(2, 2)))
+def test_every_sample_of_any_chain(shards, become, chain, seed, shuffled, reader):
+    become(*reader)
+
+    def make():
+        dataset = WebDataset(shards, shardshuffle=shuffled, seed=seed, empty_check=False).map(number)
+        for stage in chain:
+            dataset = stage(dataset)
+        return dataset
+
+    check_every_cut(make)
+
+
 def test_every_sample_of_resampled_shards(shards, become):
     become(1, 2, 1, 2)
     given = check_every_cut(lambda: WebDataset(shards, resampled=True).shuffle(5).map(number).with_epoch(120))
@@ -217,6 +249,15 @@ def test_readers_of_the_same_shard_read_only_what_they_take(tmp_path, become):
 def _bytes_read():
     with open("/proc/self/io") as file:
         return int(file.readline().split()[1])
+
+
+def test_a_process_that_knows_no_rank_takes_that_of_the_sender(shards, become, monkeypatch):
+    """As spawned workers, where the process group belongs to their parent only."""
+    become(1, 2)
+    expected, sent = [number(s) for s in WebDataset(shards)], pickle.dumps(WebDataset(shards).shuffle(1).slice(100))
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    assert sorted(number(s) for s in pickle.loads(sent)) == expected
 
 
 def test_none_and_functions_as_splitters(shards, become):

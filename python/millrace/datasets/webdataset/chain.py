@@ -213,6 +213,16 @@ class Chain(Fluent, IterableDataset):
         stages = self._stages if run.stages is None else run.stages
         return build(source, stages, context, None if places is None else places[1:])
 
+    def close(self) -> None:
+        """Lets go of what the iterator that was made last has read ahead; its place is forgotten."""
+        self._latest = None
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
     # ---------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, Any]:
