@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "codecs/image_header.h"
-#include "codecs/jpeg_decoder.h"
 #include "device/chain_augmentation.h"
 #include "io/read_file.h"
+#include "loader/picture_reader.h"
 
 namespace millrace {
 namespace {
@@ -39,11 +38,10 @@ bool device_can(const JpegHeader& header, std::span<const uint8_t> bytes) {
 
 struct Worker::Impl {
   Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
-      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)) {}
+      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)), picture(dataset->fallback.get(), times) {}
 
   OutputShape prepare(const SampleKey& key);
   void finish(void* row);
-  void decode_whole();
   std::unique_ptr<LeftPicture> left_to_device();
 
   const std::shared_ptr<const ImageDataset> dataset;
@@ -52,8 +50,6 @@ struct Worker::Impl {
 
   // The sample in work.
   std::string path;
-  bool is_jpeg = false;
-  JpegHeader header;
   SampleParams params;
   Rect region;
   std::unique_ptr<LeftPicture> left;
@@ -61,8 +57,7 @@ struct Worker::Impl {
 
   // Reused from sample to sample.
   FileBuffer file;
-  PixelBuffer pixels;
-  JpegDecoder decoder;
+  PictureReader picture;
   decltype(ImagePipeline::make_scratch()) scratch = ImagePipeline::make_scratch();
 };
 
@@ -76,12 +71,7 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
   if (file.bytes().empty())
     throw Error(ErrorKind::corrupt_data, path + " is empty (0 bytes); remove it or copy it again", path, 0);
 
-  is_jpeg = sniff(file.bytes()) == ImageFormat::jpeg;
-  if (is_jpeg)
-    header = probe_jpeg(file.bytes());
-  else
-    decode_whole();
-
+  const PictureHeader& header = picture.open(file.bytes(), path);
   const ImagePipeline& pipeline = *dataset->pipeline;
   params = pipeline.draw(header.width, header.height, header.orientation, key);
   const ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
@@ -92,31 +82,20 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
 }
 
 std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
-  if (!is_jpeg || !device_can(header, file.bytes())) return nullptr;
+  const JpegHeader* const header = picture.jpeg();
+  if (!header || !device_can(*header, file.bytes())) return nullptr;
   std::optional<Augmentation> augmentation =
-      augmentation_of(dataset->pipeline->chain(), {header.width, header.height}, params);
+      augmentation_of(dataset->pipeline->chain(), {header->width, header->height}, params);
   if (!augmentation) return nullptr;
   const Rect crop = augmentation->crop;
   if (crop.width > kMostReduction * augmentation->width || crop.height > kMostReduction * augmentation->height) return nullptr;
   const size_t bytes = static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
   if (!share->take(bytes)) return nullptr;
-  auto picture = std::make_unique<LeftPicture>(share, bytes);
-  picture->region = crop;
+  auto result = std::make_unique<LeftPicture>(share, bytes);
+  result->region = crop;
   augmentation->crop = {0, 0, crop.width, crop.height};
-  picture->augmentation = *augmentation;
-  return picture;
-}
-
-// The fallback knows a picture's size only when it has decoded it.
-void Worker::Impl::decode_whole() {
-  if (!dataset->fallback)
-    throw Error(ErrorKind::unavailable, path + " is " + format_name(sniff(file.bytes())) +
-                                            ", not JPEG, and the dataset has no fallback decoder; convert it or give one", path);
-  const StageTimer timer(times, Stage::decode);
-  header = {};
-  dataset->fallback->decode(file.bytes(), path, pixels, &header.orientation);
-  header.width = pixels.view().width;
-  header.height = pixels.view().height;
+  result->augmentation = *augmentation;
+  return result;
 }
 
 void Worker::Impl::finish(void* row) {
@@ -126,15 +105,7 @@ void Worker::Impl::finish(void* row) {
     return;
   }
   const int64_t start = share ? now_ns() : 0;
-  ImageView view;
-  if (is_jpeg) {
-    const StageTimer timer(times, Stage::decode);
-    view = pixels.resize(region.width, region.height);
-    decoder.decode(file.bytes(), header, region, view);
-  } else {
-    const ImageView whole = pixels.view();
-    view = {whole.row(region.top) + ptrdiff_t{region.left} * kPixelBytes, region.width, region.height, whole.stride_bytes};
-  }
+  const ImageView view = picture.decode(region);
   {
     const StageTimer timer(times, Stage::transform);
     dataset->pipeline->apply(view, *scratch, row);
