@@ -4,7 +4,8 @@ All native work runs without the GIL. Errors: invalid argument -> ValueError, ou
 FileNotFoundError, damaged bytes -> CorruptDataError, missing feature -> UnavailableError, anything of the system -> OSError.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -36,6 +37,37 @@ class ByteSource:
 
 def open_local_file(path: str, name: str = "") -> ByteSource:
     """An ordinary file, its descriptor open as long as the source lives; messages call it `name`, the path when empty."""
+
+class ShardReader:
+    """The samples of one tar shard, from first to last, as dicts: `{"__key__": str, "__url__": source.name, suffix: bytes, ...}`.
+
+    Plain, gzip and zstd archives, told by their first bytes; ustar, PAX and GNU names. A file's key is its path up to the first dot
+    of its base name, and the suffix, in lower case, what is behind it; files with equal keys behind each other are one sample. Left
+    out: folders, links, names without a dot, and what lies in a first folder `__like_this__`. Archives larger than memory are read
+    as they are asked for.
+
+    Args:
+        source: a path or a ByteSource.
+        select, rename: functions of a file's name in the archive, called in the order rename, select; what is not selected is left out.
+        suffixes: only these are read; the others' samples come all the same.
+        start: so many samples are passed over; their content is not read when the archive is not packed.
+
+    Raises CorruptDataError with the archive's name and the offset of the header for a damaged or cut archive: the shard ends there,
+    without the sample in work; ValueError for a suffix that is twice in a sample: the next call goes on behind the second one;
+    UnavailableError for sparse files and archives packed by bzip2 or xz.
+    """
+
+    def __init__(
+        self,
+        source: Union[str, os.PathLike[str], ByteSource],
+        *,
+        select: Optional[Callable[[str], bool]] = None,
+        rename: Optional[Callable[[str], str]] = None,
+        suffixes: Optional[Iterable[str]] = None,
+        start: int = 0,
+    ) -> None: ...
+    def __iter__(self) -> "ShardReader": ...
+    def __next__(self) -> dict[str, Any]: ...
 
 class PathTable:
     """An immutable list of paths in one block of memory."""

@@ -39,6 +39,14 @@ if(NOT TARGET PkgConfig::WEBP)
   message(FATAL_ERROR "millrace needs libwebp 1.0 or newer with its demuxer; install libwebp-dev or libwebp-devel")
 endif()
 
+find_package(ZLIB REQUIRED)
+if(PkgConfig_FOUND)
+  pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd>=1.4)
+endif()
+if(NOT TARGET PkgConfig::ZSTD)
+  message(FATAL_ERROR "millrace needs zstd 1.4 or newer; install libzstd-dev or libzstd-devel")
+endif()
+
 # Machine code for data centre GPUs, and PTX from which drivers make it for all others and for those to come.
 set(MILLRACE_HAVE_CUDA OFF)
 if(NOT MILLRACE_CUDA STREQUAL "OFF")
