@@ -19,11 +19,10 @@ struct Tiff {
   uint32_t u32(size_t at) const { return little ? u16(at) | u16(at + 2) << 16 : u16(at) << 16 | u16(at + 2); }
 };
 
-bool drop_prefix(Bytes& bytes) {
+void drop_prefix(Bytes& bytes) {
   constexpr uint8_t kPrefix[] = {'E', 'x', 'i', 'f', 0, 0};
-  if (bytes.size() < std::size(kPrefix) || !std::equal(std::begin(kPrefix), std::end(kPrefix), bytes.begin())) return false;
-  bytes = bytes.subspan(std::size(kPrefix));
-  return true;
+  if (bytes.size() >= std::size(kPrefix) && std::equal(std::begin(kPrefix), std::end(kPrefix), bytes.begin()))
+    bytes = bytes.subspan(std::size(kPrefix));
 }
 
 // The digit behind the first `tiff:Orientation="` or `tiff:Orientation>`; -1 without one.
@@ -74,7 +73,7 @@ ExifOrientation exif_orientation(Bytes bytes) {
 }
 
 std::optional<int> picture_orientation(Bytes exif, Bytes xmp) {
-  if (drop_prefix(exif)) drop_prefix(exif);  // Pillow takes off two
+  drop_prefix(exif);
   if (!exif.empty()) {
     const ExifOrientation found = exif_orientation(exif);
     if (!found.regular) return std::nullopt;
