@@ -2,32 +2,17 @@
 
 import io
 import struct
-import warnings
 import zlib
 
 import numpy as np
 import pytest
-import torch
 from pictures import make_picture
+from pillow_pixels import by_pillow, compare_with_pillow, decoded
 from PIL import Image
 from png_files import KINDS, SIGNATURE, chunk, exif, filtered, header, png, samples, transparency
 
 from millrace import CorruptDataError, _core, transforms
 from millrace.datasets import ImageFolder
-from millrace.datasets.pillow_decode import decode_with_pillow
-
-
-def by_pillow(data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-
-
-def decoded(data):
-    """By the engine, which must not leave it to Pillow."""
-    pixels = _core.decode_image(data)
-    assert pixels is not None, "left to Pillow"
-    return pixels
 
 
 def any_png(random, color, depth, interlaced=False, **options):
@@ -101,32 +86,6 @@ def test_the_first_frame_of_an_animation(default_image):
     assert np.array_equal(decoded(data), by_pillow(data))
 
 
-def compare_with_pillow(tmp_path, data, name="f.png"):
-    """The data set's row is Pillow's picture, turned as it says, or both refuse. True: a picture."""
-    folder = tmp_path / "pictures" / "class"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(data)
-    dataset = ImageFolder(tmp_path / "pictures", transforms.PILToTensor(), exif=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pixels, orientation = decode_with_pillow(data, name)
-    except Exception:
-        with pytest.raises(CorruptDataError) as caught:
-            dataset.at(0, 0, 0)
-        assert name in str(caught.value)
-        return False
-    turns = {2: 0, 3: 1, 4: 6 - 1, 5: 5, 6: 4, 7: 6, 8: 2}
-    methods = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
-               5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE, 8: Image.Transpose.ROTATE_90}
-    assert set(turns) == set(methods)
-    picture = Image.fromarray(pixels)
-    if orientation in methods:
-        picture = picture.transpose(methods[orientation])
-    assert torch.equal(dataset.at(0, 0, 0)[0], transforms.PILToTensor()(picture))
-    return True
-
-
 XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>'
 KEYWORD = b"XML:com.adobe.xmp"
 
@@ -155,6 +114,7 @@ def orientation_chunks():
 
 @pytest.mark.parametrize(("name", "chunks"), list(orientation_chunks()), ids=[name for name, _ in orientation_chunks()])
 @pytest.mark.parametrize("place", ["between", "behind"])
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 def test_orientation(tmp_path, name, chunks, place):
     random = np.random.default_rng(4)
     compare_with_pillow(tmp_path, png(samples(random, 7, 5, 8, 2), 8, 2, random, **{place: chunks}))
@@ -217,6 +177,7 @@ def irregular_files():
     yield "frame behind without animation", file(chunk(b"IDAT", stream), chunk(b"fcTL", bytes(26)))
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "data"), list(irregular_files()), ids=[name for name, _ in irregular_files()])
 def test_of_irregular_files_pillow_decides(tmp_path, name, data):
     compare_with_pillow(tmp_path, data)
