@@ -110,7 +110,7 @@ def _as_refusal(error: ValueError) -> ValueError:
 
 
 def _tensors(data: bytes, pickles: bool) -> list[np.ndarray]:
-    """The "ten" format: chunks of a mark, a length and as many bytes, padded to 64; an array is a chunk that describes it and one of data."""
+    """The "ten" format: chunks of a mark, a length and as many bytes, padded to 64; an array is its description and its data."""
     chunks, position, view = [], 0, memoryview(data)
     while position < len(data):
         mark, length = struct.unpack_from("<8sq", data, position)
