@@ -154,7 +154,7 @@ def test_servers_without_ranges() -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "message"),
     [(404, FileNotFoundError, "no such object"), (403, PermissionError, "skip_signature"), (401, PermissionError, "credentials"),
-     (400, PermissionError, "ExpiredToken"), (500, OSError, "500"), (503, OSError, "503"), (405, OSError, "405")],
+     (400, PermissionError, "ExpiredToken"), (500, OSError, "500"), (503, OSError, "503"), (418, OSError, "418")],
 )
 def test_errors_are_those_of_files(fault: int, error: type, message: str) -> None:
     with FaultProxy(SHARDS) as store:
@@ -168,15 +168,12 @@ def test_errors_are_those_of_files(fault: int, error: type, message: str) -> Non
         assert fault in (500, 503) or sum(r.path == "/shard-2.tar" for r in store.requests) == 1, "failed at once"
 
 
-@pytest.mark.parametrize("fault", ["other_size", "other_etag", 403, "reset"])
+@pytest.mark.parametrize("fault", ["other_size", "other_etag", 403])
 def test_errors_in_the_middle_reach_the_reader(fault: object) -> None:
     with FaultProxy(SHARDS) as store:
         store.faults = lambda request: fault if request.start >= 2 * MIB else None
-        source = stores.open_source(store.url("shard-0.tar"), retries=2)
+        source = stores.open_source(store.url("shard-0.tar"), retries=2, request_bytes=2 * MIB)
         assert source.read_at(0, MIB) == SHARDS["/shard-0.tar"][:MIB]
-        if fault == "reset":
-            assert source.read_at(0, source.size) == SHARDS["/shard-0.tar"], "each attempt brought something"
-            return
         with pytest.raises(PermissionError if fault == 403 else CorruptDataError, match="renew" if fault == 403 else "changed while") as e:
             source.read_at(0, source.size)
         assert store.url("shard-0.tar") in str(e.value)
@@ -208,6 +205,8 @@ def test_a_slow_request_gets_a_second_one() -> None:
 # ---------------------------------------------------------------- ends
 
 def test_threads_end_on_close_and_on_collection() -> None:
+    gc.collect()  # what other tests' exceptions keep
+    assert wait_until(lambda: not store_threads())
     with FaultProxy(SHARDS) as store:
         shards = stores.open_shards([store.url(n[1:]) for n in SHARDS])
         _, kept = next(shards)
@@ -242,7 +241,6 @@ def test_close_wakes_a_reader() -> None:
 def test_ctrl_c_ends_a_wait() -> None:
     file = BlockFile("s3://a/b", 10)
     source = file.reader()
-    threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
     threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):

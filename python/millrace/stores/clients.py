@@ -23,7 +23,7 @@ from typing import Any
 from ..errors import UnavailableError
 from .locations import OBJECT_STORES, Location
 
-CHUNK_BYTES = 256 << 10  # of a response; 30 microseconds each of Python
+CHUNK_BYTES = 256 << 10  # of a response; 30 microseconds each of Python. What came of a chunk before a transfer broke is lost
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ class ObstoreClient:
     async def head(self, path: str) -> Meta:
         return _meta(await self._obstore.head_async(self._store, path))
 
-    async def get(self, path: str, start: int, end: int | None, etag: str | None) -> tuple[Meta, int, AsyncIterator[Any]]:
-        """(metadata, where the bytes begin, the bytes). `end` None: the whole object, without a range."""
+    async def get(
+        self, path: str, start: int, end: int | None, etag: str | None, chunk: int = CHUNK_BYTES
+    ) -> tuple[Meta, int, AsyncIterator[Any]]:
+        """(metadata, where the bytes begin, the bytes in chunks of `chunk`). `end` None: the whole object, without a range."""
         options: dict[str, Any] = {} if end is None else {"range": (start, end)}
         if etag is not None:
             options["if_match"] = etag
@@ -66,7 +68,7 @@ class ObstoreClient:
             result = await self._obstore.get_async(self._store, path, options=options)
         except self._obstore.exceptions.NotSupportedError as error:
             raise RangesUnsupported(str(error)) from error
-        return _meta(result.meta), result.range[0], result.stream(min_chunk_size=CHUNK_BYTES).__aiter__()
+        return _meta(result.meta), result.range[0], result.stream(min_chunk_size=chunk).__aiter__()
 
 
 class FsspecClient:
@@ -89,7 +91,9 @@ class FsspecClient:
         version = next((str(info[k]) for k in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created") if info.get(k)), "")
         return Meta(int(info["size"]), version)
 
-    async def get(self, path: str, start: int, end: int | None, etag: str | None) -> tuple[Meta, int, AsyncIterator[Any]]:
+    async def get(
+        self, path: str, start: int, end: int | None, etag: str | None, chunk: int = CHUNK_BYTES
+    ) -> tuple[Meta, int, AsyncIterator[Any]]:
         meta = await self.head(path)
         data = await asyncio.to_thread(self._fs.cat_file, path, start, min(meta.size, end or meta.size)) if meta.size else b""
 

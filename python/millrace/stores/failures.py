@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import re
 
-from ..errors import CorruptDataError, corrupt_data
+from ..errors import CorruptDataError, UnavailableError, corrupt_data
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _EXPIRED = re.compile(r"ExpiredToken|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|RequestTimeTooSkewed")
@@ -59,7 +59,7 @@ def classify(error: BaseException, url: str) -> tuple[bool, Exception]:
     """(try again?, the error to give up with)."""
     if isinstance(error, GaveUp):
         return False, error.args[0]
-    if isinstance(error, CorruptDataError):
+    if isinstance(error, (CorruptDataError, UnavailableError)):
         return False, error
     text = str(error).split("\n\nDebug source")[0].strip() or type(error).__name__
     status = status_of(error)

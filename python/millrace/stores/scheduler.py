@@ -63,12 +63,12 @@ class Scheduler:
             return
         counts = self.counts
         counts.held_bytes_peak = max(counts.held_bytes_peak, used)
-        run_bytes = self.settings.request_blocks * BLOCK_BYTES
+        run_bytes = self.settings.request_blocks(BLOCK_BYTES) * BLOCK_BYTES
         while self.queue and self.queue[0].urgent:
             self._open(self.queue.popleft())
             used += run_bytes
         while self.in_flight < self.control.limit:
-            if used + run_bytes > self.settings.memory:
+            if used + 2 * run_bytes > self.settings.memory:  # room for one that a reader waits for
                 break
             if not self._start_ahead():
                 if not self.queue:
@@ -82,31 +82,34 @@ class Scheduler:
         """Starts what readers of it wait for; lets it go when nobody reads it any more. Bytes of the budget that it uses."""
         file = transfer.file
         if file is None:
-            return self.settings.request_blocks * BLOCK_BYTES
+            return transfer.request_blocks * transfer.block_bytes
         stats = file.stats()
         if transfer.handed_out and stats["readers"] == 0:
             self.drop(transfer)
             return 0
-        for block in file.take_wanted():
-            if block not in transfer.busy and file.filled(block) < min(BLOCK_BYTES, file.size - block * BLOCK_BYTES):
-                self.start_run(transfer, block, self._run_length(transfer, block))
+        wanted = file.take_wanted()
+        for block in wanted:
+            if block not in transfer.busy and file.next_missing(block) == block:
+                length = self._run_length(transfer, block, wanted)
+                self.start_run(transfer, block, length)
+                if self.sequential and block >= transfer.cursor:
+                    transfer.cursor = block + length
         if transfer.cursor == file.blocks and stats["complete"] and not stats["held_bytes"]:
             return 0
-        return max(0, transfer.cursor - stats["passed_block"]) * BLOCK_BYTES
+        return max(0, transfer.cursor - stats["passed_block"]) * transfer.block_bytes
 
-    def _run_length(self, transfer: Transfer, block: int) -> int:
-        """Blocks from `block` on that one request may bring; in any order only as far as they are wanted, which is what reads say."""
+    def _run_length(self, transfer: Transfer, block: int, wanted: list[int] | None = None) -> int:
+        """Blocks from `block` on that one request may bring: all that are missing, but small ones only as far as they are wanted."""
+        file = transfer.file
         if transfer.whole:
-            return transfer.file.blocks - block
-        length = 1
-        while length < self.settings.request_blocks and block + length < transfer.file.blocks:
-            following = block + length
-            if following in transfer.busy or transfer.file.next_missing(following) != following:
+            return file.blocks - block
+        only = set(wanted or ()) if transfer.block_bytes != BLOCK_BYTES else None
+        end = block + 1
+        while end < min(block + transfer.request_blocks, file.blocks):
+            if end in transfer.busy or file.next_missing(end) != end or (only is not None and end not in only):
                 break
-            if not self.sequential and self.cache is None:
-                break
-            length += 1
-        return length
+            end += 1
+        return end - block
 
     def _start_ahead(self) -> bool:
         """The next run in reading order; False when everything opened is here or on its way."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BLOCK_BYTES = 1 << 20
+SMALL_BLOCK_BYTES = 256 << 10  # of objects that are read in any order and not cached: what a read does not need costs bandwidth
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,6 @@ class Settings:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)} should be more than 0 seconds")
 
-    @property
-    def request_blocks(self) -> int:
-        """Blocks of one request: several fit into the budget."""
-        return max(1, min(self.request_bytes, self.memory // 4) // BLOCK_BYTES)
+    def request_blocks(self, block_bytes: int) -> int:
+        """Blocks of one request: several requests fit into the budget."""
+        return max(1, min(self.request_bytes, self.memory // 4) // block_bytes)

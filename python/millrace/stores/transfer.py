@@ -16,16 +16,22 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from .._core import BlockFile
-from .clients import Meta, RangesUnsupported
+from .clients import CHUNK_BYTES, Meta, RangesUnsupported
 from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
 from .locations import Location
-from .settings import BLOCK_BYTES
+from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 MAX_BACKOFF = 20.0
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
+
+
+class Patience:
+    """Failures of one run since it last brought a byte."""
+
+    failures = 0
 
 
 class Transfer:
@@ -41,7 +47,10 @@ class Transfer:
         self.handed_out = False
         self.whole = False  # the server sends whole objects only
         self.tasks: set[asyncio.Task] = set()
-        self._failures = 0
+        self._use_blocks(BLOCK_BYTES if owner.sequential or owner.cache is not None else SMALL_BLOCK_BYTES)
+
+    def _use_blocks(self, block_bytes: int) -> None:
+        self.block_bytes, self.request_blocks = block_bytes, self.settings.request_blocks(block_bytes)
 
     # ------------------------------------------------------------------ opening
 
@@ -64,7 +73,7 @@ class Transfer:
                 self.ready.set_exception(classify(error, self.location.url)[1])
             return
         if response is not None and self.file.next_missing(0) == 0:
-            count = self.file.blocks if self.whole else min(self.file.blocks, self.settings.request_blocks)
+            count = self.file.blocks if self.whole else min(self.file.blocks, self._first_blocks())
             if count and (self.entry is None or self.entry.lock(0, count)):
                 self.owner.start_run(self, 0, count, response)
         if self.ready is not None:
@@ -74,15 +83,18 @@ class Transfer:
         settings, entry = self.settings, self.entry
         fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
         self.file = BlockFile(
-            self.location.url, self.meta.size, block_bytes=BLOCK_BYTES, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
+            self.location.url, self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
             max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
         )
         if entry is not None:
             self.owner.cache.watch(self.file)
 
+    def _first_blocks(self) -> int:
+        return 1 if self.block_bytes == SMALL_BLOCK_BYTES else self.request_blocks
+
     async def _first_range(self) -> Any:
         """The first range says how large the object is, too: one round trip to the first byte."""
-        path, count = self.location.path, self.settings.request_blocks * BLOCK_BYTES
+        path, count = self.location.path, self._first_blocks() * self.block_bytes
         self.owner.counts.requests += 1
         try:
             return await self._within_stall(self._client.get(path, 0, count, None))
@@ -140,7 +152,7 @@ class Transfer:
             pause = min(0.05, pause * 1.5)
 
     async def _hedged(self, first: int, count: int, response: Any) -> None:
-        hedging, full = self.owner.hedging, count == self.settings.request_blocks
+        hedging, full = self.owner.hedging, count == self.request_blocks
         hedging.requests += 1
         started = time.monotonic()
         tasks = {asyncio.ensure_future(self._bring(first, count, response))}
@@ -159,24 +171,27 @@ class Transfer:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _bring(self, first: int, count: int, response: Any) -> None:
+        patience = Patience()
+
         async def attempt() -> None:
             nonlocal response
             this, response = response, None
-            await self._request(first, count, this)
+            await self._request(first, count, this, patience)
 
-        await self._retrying(attempt)
+        await self._retrying(attempt, patience)
 
-    async def _request(self, first: int, count: int, response: Any) -> None:
+    async def _request(self, first: int, count: int, response: Any, patience: Patience) -> None:
         file, counts = self.file, self.owner.counts
         start = self._first_missing(first, count)
         if start is None:
             return
-        end = min(file.size, (first + count) * BLOCK_BYTES)
+        end = min(file.size, (first + count) * self.block_bytes)
         if response is None:
             counts.requests += 1
             if self.whole:
                 start = 0
-            get = self._client.get(self.location.path, start, None if self.whole else end, self.meta.etag)
+            chunk = max(1, CHUNK_BYTES >> 3 * patience.failures)  # a connection that breaks early may break early again
+            get = self._client.get(self.location.path, start, None if self.whole else end, self.meta.etag, chunk)
             response = await self._within_stall(get)
         meta, at, chunks = response
         if meta.size != self.meta.size or meta.version != self.meta.version:
@@ -192,7 +207,7 @@ class Transfer:
                 raise BrokenTransfer(f"{self.location.url}: the store sent more bytes than were asked for")
             counts.bytes += len(chunk)
             if file.write(start, chunk):
-                self._failures = 0
+                patience.failures = 0
             start += len(chunk)
             self.owner.control.received(len(chunk))
             while self.whole and self.owner.too_far_ahead(self, start):
@@ -201,14 +216,15 @@ class Transfer:
     def _first_missing(self, first: int, count: int) -> int | None:
         """The offset of the first byte of these blocks that is not here."""
         block = self.file.next_missing(first)
-        return None if block >= min(first + count, self.file.blocks) else block * BLOCK_BYTES + self.file.filled(block)
+        return None if block >= min(first + count, self.file.blocks) else block * self.block_bytes + self.file.filled(block)
 
     # ------------------------------------------------------------------ trying again
 
     async def _within_stall(self, awaitable: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(awaitable, self.settings.stall_timeout)
 
-    async def _retrying(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], patience: Patience | None = None) -> Any:
+        patience = patience or Patience()
         while True:
             try:
                 return await attempt()
@@ -216,13 +232,13 @@ class Transfer:
                 again, final = classify(error, self.location.url)
                 if not again:
                     raise GaveUp(final) from error
-                self._failures += 1
+                patience.failures += 1
                 if isinstance(final, Throttled):
                     self.owner.control.throttled()
-                if self._failures > self.settings.retries:
+                if patience.failures > self.settings.retries:
                     raise GaveUp(final) from error
                 self.owner.counts.retries += 1
-                pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (self._failures - 1)))
+                pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (patience.failures - 1)))
                 await asyncio.sleep(max(pause, retry_after(error)))
 
     # ------------------------------------------------------------------ the end
