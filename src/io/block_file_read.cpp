@@ -74,7 +74,9 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
         b.used = ++clock_;
         touch(b);
       } else if (b.filled == length_of(block) && b.on_disk && !pinned(block)) {
-        // What lies on disk is not what was put there: it is absent, and asked for again.
+        // What lies on disk is not what was put there: it is absent, for all processes, and asked for again.
+        constexpr uint64_t kAbsent = 0;
+        [[maybe_unused]] const ssize_t put = ::pwrite(map_.get(), &kAbsent, sizeof kAbsent, options_.map_offset + block * 8);
         b.filled = 0;
         b.verified = false;
         --present_;

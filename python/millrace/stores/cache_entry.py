@@ -1,7 +1,8 @@
 """One object in the disk cache: a sparse data file, and a map that says which blocks of it are there.
 
 The map begins with a line of JSON (padded to 4096 bytes, its checksum in front); then 8 bytes per block: a mark and the block's
-CRC32C, written when its bytes are. Descriptor `map_fd` carries the locks, which the kernel ends with the process:
+CRC32C, written when its bytes are. `lock_fd`, a descriptor of the map that nobody copies, carries the locks, which the kernel ends
+with the process:
 
 - flock, shared, while the entry is in use: only who gets it exclusively may evict;
 - a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for the lock.
@@ -28,8 +29,8 @@ class CacheEntry:
 
     map_offset = HEADER_BYTES
 
-    def __init__(self, data_fd: int, map_fd: int, size: int) -> None:
-        self.data_fd, self.map_fd, self.size = data_fd, map_fd, size
+    def __init__(self, data_fd: int, map_fd: int, lock_fd: int, size: int) -> None:
+        self.data_fd, self.map_fd, self.lock_fd, self.size = data_fd, map_fd, lock_fd, size
         _open_entries.add(self)
 
     def lock(self, first: int, count: int) -> bool:
@@ -40,11 +41,11 @@ class CacheEntry:
         self._record_lock(fcntl.F_UNLCK, first, count)
 
     def _record_lock(self, kind: int, first: int, count: int) -> bool:
-        if self.map_fd < 0:
+        if self.lock_fd < 0:
             return True
         request = struct.pack("hhqqi", kind, os.SEEK_SET, HEADER_BYTES + first * 8, count * 8, 0)
         try:
-            fcntl.fcntl(self.map_fd, fcntl.F_OFD_SETLK, request)
+            fcntl.fcntl(self.lock_fd, fcntl.F_OFD_SETLK, request)
         except BlockingIOError:
             return False
         except OSError as error:
@@ -54,7 +55,8 @@ class CacheEntry:
     def close(self) -> None:
         data_fd, self.data_fd = self.data_fd, -1
         map_fd, self.map_fd = self.map_fd, -1
-        for fd in (data_fd, map_fd):
+        lock_fd, self.lock_fd = self.lock_fd, -1
+        for fd in (data_fd, map_fd, lock_fd):
             if fd >= 0:
                 os.close(fd)
 

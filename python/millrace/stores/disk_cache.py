@@ -118,28 +118,22 @@ class DiskCache:
 
     def _open(self, name: str, size: int) -> CacheEntry | None:
         data, map_path = self.folder / f"{name}.data", self.folder / f"{name}.map"
+        fds: list[int] = []  # map, the map again for its locks, data
         try:
-            map_fd = os.open(map_path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        data_fd = -1
-        try:
-            fcntl.flock(map_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
-            data_fd = os.open(data, os.O_RDWR | os.O_CLOEXEC)
+            for path in (map_path, map_path, data):
+                fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+            map_fd, lock_fd, data_fd = fds
+            fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
             if map_is_sound(map_fd, size, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
-                return CacheEntry(data_fd, map_fd, size)
+                entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
+                return entry
         except (FileNotFoundError, BlockingIOError):
             pass
-        except BaseException:
-            os.close(map_fd)
-            if data_fd >= 0:
-                os.close(data_fd)
-            raise
-        # Damaged: those who have it open keep their descriptors, the next ones get a new entry.
-        os.close(map_fd)
-        if data_fd >= 0:
-            os.close(data_fd)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        # None there, or damaged: those who have it open keep their descriptors, the next ones get a new entry.
         _remove(data, map_path)
         return None
 
@@ -247,13 +241,15 @@ class DiskCache:
                           RuntimeWarning, stacklevel=2)
 
     def watch(self, file: Any) -> None:
-        """Counts the hits and misses of this BlockFile's reads."""
+        """Counts the hits and misses of this BlockFile's reads, until unwatch()."""
         with self._lock:
             self._files.append(file)
-            done = [f for f in self._files if f is not file and f.stats()["readers"] == 0]
-            for gone in done:
-                self._files.remove(gone)
-                self._add(gone.stats())
+
+    def unwatch(self, file: Any) -> None:
+        with self._lock:
+            if file in self._files:
+                self._files.remove(file)
+                self._add(file.stats())
 
     def _add(self, stats: dict[str, Any]) -> None:
         self._hits += stats["hit_blocks"]

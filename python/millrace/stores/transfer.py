@@ -248,6 +248,8 @@ class Transfer:
             task.cancel()
         if self.file is not None:
             self.file.close()
+            if self.owner.cache is not None:
+                self.owner.cache.unwatch(self.file)
         if self.ready is not None and not self.ready.done():
             self.ready.cancel()
         self._close_entry()

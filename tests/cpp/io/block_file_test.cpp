@@ -272,6 +272,7 @@ TEST(BlockFileInCache, FetchesAgainWhatDoesNotMatch) {
   EXPECT_EQ(read(*source, 1200, 100), std::vector<uint8_t>(data.begin() + 1200, data.begin() + 1300));
   EXPECT_EQ(read(*source, 0, 4500), data);
   EXPECT_EQ(file->stats().repaired_blocks, 2);
+  file->refresh();
   EXPECT_EQ(read(*files.open(4500)->reader(), 0, 4500), data) << "for those who come later, too";
 }
 
