@@ -23,6 +23,7 @@ class Engine:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._owners: set[Any] = set()
+        self._ended = False
         self._clients: dict[Any, Any] = {}
         self._thread = threading.Thread(target=self._run, name="millrace-stores", daemon=True)
         self._thread.start()
@@ -51,8 +52,9 @@ class Engine:
     def _end_if_idle(self) -> None:
         global _engine
         with _lock:
-            if self._owners:
+            if self._owners or self._ended:
                 return
+            self._ended = True
             if _engine is self:
                 _engine = None
         self._clients.clear()
