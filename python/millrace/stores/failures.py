@@ -14,7 +14,7 @@ from ..errors import CorruptDataError, UnavailableError, corrupt_data
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _EXPIRED = re.compile(r"ExpiredToken|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|RequestTimeTooSkewed")
-_CREDENTIALS = re.compile(r"credential|metadata service|169\.254\.169\.254", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"credential|/latest/api/token|/latest/meta-data|169\.254\.169\.254|metadata\.google", re.IGNORECASE)
 _TRANSIENT_4XX = {408, 409, 425, 429}
 
 
