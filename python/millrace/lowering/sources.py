@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from torch.utils.data import Subset
 
 from .. import _core
-from ..datasets import ImageFolder
+from ..datasets import ImageFolder, IndexedWebDataset
 from ..frozen_list import FrozenList
 from .refusal import NotLowered, loaded
+from .shard_stages import recognise_indexed
 
 _TORCHVISION_FOLDER = "torchvision.datasets.folder"
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape (len(paths),)."""
+    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape (len(files),)."""
 
-    paths: _core.PathTable
+    files: _core.SampleFiles
     labels: np.ndarray
 
 
@@ -36,10 +37,16 @@ class Source:
     transform: Any
     index_maps: tuple[Sequence[int], ...]
     exif: bool  # pictures are turned upright before the transform
+    make_files: Optional[Callable[[], tuple[_core.SampleFiles, np.ndarray]]] = None  # of sources that are no folders
 
     def files(self) -> Files:
         """May take a while on first use (millions of files); NotLowered when the samples are not plain (path, int) pairs."""
-        return self.root.file_table() if isinstance(self.root, ImageFolder) else _torchvision_files(self.root)
+        if self.make_files is not None:
+            return Files(*self.make_files())
+        if not isinstance(self.root, ImageFolder):
+            return _torchvision_files(self.root)
+        table = self.root.file_table()
+        return Files(_core.PathFiles(table.paths), table.labels)
 
 
 def recognise_source(dataset: Any) -> Source:
@@ -50,6 +57,9 @@ def recognise_source(dataset: Any) -> Source:
         index_maps.append(root.indices)
         root = root.dataset
     prefix = "Subset of " * len(index_maps)
+    if type(root) is IndexedWebDataset:
+        transform, make_files = recognise_indexed(root)
+        return Source(f"{prefix}indexed WebDataset", root, transform, tuple(index_maps), False, make_files)
     if isinstance(root, ImageFolder):
         base: type = ImageFolder
     else:
@@ -116,7 +126,7 @@ def _torchvision_files(dataset: Any) -> Files:
     paths, targets = [path for path, _ in samples], [target for _, target in samples]
     if not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
         raise refusal
-    files = Files(_core.PathTable(paths), np.fromiter(targets, dtype=np.int64, count=len(targets)))
+    files = Files(_core.PathFiles(_core.PathTable(paths)), np.fromiter(targets, dtype=np.int64, count=len(targets)))
     _known_files[dataset] = (samples if cannot_change else list(samples), files)
     return files
 
