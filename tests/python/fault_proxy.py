@@ -7,7 +7,7 @@
 Faults: reset (a TCP reset in the middle of the body), stall (nothing more comes), drip (a byte every now and then), truncate (the
 connection ends early), short (Content-Length and body are half of what was asked), other_size (Content-Range names another size),
 other_etag, shifted (Content-Range begins elsewhere), slow (half a second late), whole (ranges are ignored), and any status number; 429 and
-503 with Retry-After. `latency`: seconds before each answer; `bytes_per_second`: of all connections together.
+503 with Retry-After. `latency`: seconds before each answer; `bytes_per_second`: of all connections together; `connection_rate`: of each.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ class Request:
 
 
 class FaultProxy:
-    def __init__(self, objects: dict[str, bytes], latency: float = 0.0, bytes_per_second: float = 0.0) -> None:
+    def __init__(
+        self, objects: dict[str, bytes], latency: float = 0.0, bytes_per_second: float = 0.0, connection_rate: float = 0.0
+    ) -> None:
         self.objects = dict(objects)
         self.etags = {path: f'"{i}"' for i, path in enumerate(self.objects)}
-        self.latency, self.bytes_per_second = latency, bytes_per_second
+        self.latency, self.bytes_per_second, self.connection_rate = latency, bytes_per_second, connection_rate
         self.faults: Callable[[Request], object] = lambda request: None
         self.requests: list[Request] = []
         self.bytes_sent = 0
@@ -138,12 +140,15 @@ class FaultProxy:
         return method == "HEAD" or self._send(connection, memoryview(data)[start:end], fault)
 
     def _send(self, connection: socket.socket, body: memoryview, fault: object) -> bool:
+        begun = time.monotonic()
         breaks = {"reset", "stall", "drip", "truncate"}
         for at in range(0, len(body), PIECE):
             piece = body[at : at + PIECE]
             if fault in breaks and at + len(piece) > len(body) // 2:
                 piece = piece[: max(0, len(body) // 2 - at)]
             self._bandwidth(len(piece))
+            if self.connection_rate > 0:
+                self._pause(begun + at / self.connection_rate - time.monotonic())
             connection.sendall(piece)
             with self._lock:
                 self.bytes_sent += len(piece)

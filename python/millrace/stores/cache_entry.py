@@ -72,18 +72,17 @@ os.register_at_fork(after_in_child=_close_inherited)
 def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -> None:
     """A map without blocks, at full length, so that a full disk is noticed now."""
     blocks = -(-size // block_bytes)
-    line = json.dumps({"url": url, "size": size, "version": version, "block_bytes": block_bytes}).encode()
-    if len(line) > HEADER_BYTES - len(MAGIC) - 10:
-        line = json.dumps({"url": url[:500], "size": size, "version": version[:500], "block_bytes": block_bytes}).encode()
-    header = MAGIC + b"%08x " % zlib.crc32(line) + line
+    header = {"url": url[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
+    line = json.dumps(header).encode()
+    start = MAGIC + b"%08x " % zlib.crc32(line) + line
     with open(path, "xb", buffering=0) as file:
-        data = header.ljust(HEADER_BYTES, b" ") + bytes(blocks * 8)
+        data = start.ljust(HEADER_BYTES, b" ") + bytes(blocks * 8)
         if file.write(data) != len(data):
             raise OSError(28, "no space left for the map of a cache entry", str(path))
 
 
-def map_is_sound(map_fd: int, size: int, block_bytes: int) -> bool:
-    """The header is whole, of this format, and of this object; the records are all there."""
+def map_is_sound(map_fd: int, size: int, version: str, block_bytes: int) -> bool:
+    """The header is whole, of this format, and of this version of the object; the records are all there."""
     raw = os.pread(map_fd, HEADER_BYTES, 0)
     if len(raw) < HEADER_BYTES or not raw.startswith(MAGIC):
         return False
@@ -95,4 +94,5 @@ def map_is_sound(map_fd: int, size: int, block_bytes: int) -> bool:
     except ValueError:
         return False
     wanted = HEADER_BYTES + 8 * -(-size // block_bytes)
-    return header.get("size") == size and header.get("block_bytes") == block_bytes and os.fstat(map_fd).st_size == wanted
+    same = (header.get("size"), header.get("version"), header.get("block_bytes")) == (size, version[:300], block_bytes)
+    return same and os.fstat(map_fd).st_size == wanted

@@ -1,6 +1,6 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
 
-An entry is one version of one object (URL, size, ETag or date), a sparse file that fills block by block. A block counts once its
+An entry is one version of an object (its map says which: size, ETag or date; another one takes its place), a sparse file that fills block by block. A block counts once its
 checksum stands in the map beside it, so a process may be killed at any instruction: what it had finished stays, and whoever reads the
 object next goes on from there. A process verifies a block before its first read of it, unless it wrote it itself; one that does not
 match is fetched again. Nothing is flushed: after a crash of the machine the verification finds what did not reach the disk.
@@ -73,11 +73,7 @@ class DiskCache:
         """Some version of the object has an entry. A hint: it may be gone when it is opened."""
         if time.monotonic() < self._rest_until:
             return False
-        start = _url_part(url)
-        try:
-            return any(entry.name.startswith(start) and entry.name.endswith(".map") for entry in os.scandir(self.folder))
-        except OSError:
-            return False
+        return os.path.exists(self.folder / f"{_stem(url)}.map")
 
     def admit(self, url: str, size: int, version: str) -> CacheEntry | None:
         """The entry of this version of the object, in use until it is closed; None: go without. Older versions go. Any thread."""
@@ -93,11 +89,10 @@ class DiskCache:
             return self.give_up(error.errno or errno.EIO)
 
     def _admit(self, url: str, size: int, version: str) -> CacheEntry | None:
-        start = _url_part(url)
-        name = f"{start}{hashlib.sha256(f'{size} {version}'.encode()).hexdigest()[:16]}"
-        entry = self._open(name, size)
+        name = _stem(url)
+        entry = self._open(name, size, version)
         need = size if entry is None else max(0, size - _on_disk(entry.data_fd))
-        if not self._make_room(need, start, keep=name):
+        if not self._make_room(need, keep=name):
             if entry is not None and need == 0:
                 return entry
             if entry is not None:
@@ -114,9 +109,9 @@ class DiskCache:
         except OSError:
             _remove(data, temporary)
             raise
-        return self._open(name, size)
+        return self._open(name, size, version)
 
-    def _open(self, name: str, size: int) -> CacheEntry | None:
+    def _open(self, name: str, size: int, version: str) -> CacheEntry | None:
         data, map_path = self.folder / f"{name}.data", self.folder / f"{name}.map"
         fds: list[int] = []  # map, the map again for its locks, data
         try:
@@ -124,7 +119,7 @@ class DiskCache:
                 fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
             map_fd, lock_fd, data_fd = fds
             fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
-            if map_is_sound(map_fd, size, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
+            if map_is_sound(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
                 entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
                 return entry
@@ -133,7 +128,7 @@ class DiskCache:
         finally:
             for fd in fds:
                 os.close(fd)
-        # None there, or damaged: those who have it open keep their descriptors, the next ones get a new entry.
+        # None there, another version, or damaged: those who have it open keep their descriptors, the next ones get a new entry.
         _remove(data, map_path)
         return None
 
@@ -157,7 +152,7 @@ class DiskCache:
         finally:
             os.close(fd)
 
-    def _make_room(self, need: int, url_part: str, keep: str) -> bool:
+    def _make_room(self, need: int, keep: str) -> bool:
         """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go."""
         entries, names = [], set()
         listed = list(os.scandir(self.folder))
@@ -176,9 +171,6 @@ class DiskCache:
         idle = []
         for _, stem in entries:
             size, on_disk, in_use = self._measure(stem)
-            if not in_use and stem.startswith(url_part):
-                self._evict(stem)  # another version of the same object
-                continue
             used += size if in_use else on_disk
             if not in_use:
                 idle.append((stem, on_disk))
@@ -277,8 +269,8 @@ class DiskCache:
         }
 
 
-def _url_part(url: str) -> str:
-    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:20] + "-"
+def _stem(url: str) -> str:
+    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _on_disk(fd: int) -> int:

@@ -67,6 +67,8 @@ class Scheduler:
         while self.queue and self.queue[0].urgent:
             self._open(self.queue.popleft())
             used += run_bytes
+        while self.queue and self._knows(self.queue[0]) and self.in_flight < self.settings.max_requests:
+            self._open(self.queue.popleft())  # asks for metadata only
         while self.in_flight < self.control.limit:
             if used + 2 * run_bytes > self.settings.memory:  # room for one that a reader waits for
                 break
@@ -82,7 +84,7 @@ class Scheduler:
         """Starts what readers of it wait for; lets it go when nobody reads it any more. Bytes of the budget that it uses."""
         file = transfer.file
         if file is None:
-            return transfer.request_blocks * transfer.block_bytes
+            return 0 if transfer.known else transfer.request_blocks * transfer.block_bytes
         stats = file.stats()
         if transfer.handed_out and stats["readers"] == 0:
             self.drop(transfer)
@@ -144,7 +146,11 @@ class Scheduler:
         if response is not None:
             transfer.cursor = max(transfer.cursor, first + count)
 
+    def _knows(self, transfer: Transfer) -> bool:
+        return self.cache is not None and self.cache.knows(transfer.location.url)
+
     def _open(self, transfer: Transfer) -> None:
+        transfer.known = self._knows(transfer)
         self.transfers.append(transfer)
         self._start(transfer, transfer.open(), lambda: None)
 

@@ -45,6 +45,7 @@ class Transfer:
         self.cursor = 0  # blocks before were asked for ahead of the reader
         self.urgent = False  # the consumer waits for it
         self.handed_out = False
+        self.known = False  # the cache has an entry of it
         self.whole = False  # the server sends whole objects only
         self.tasks: set[asyncio.Task] = set()
         self._use_blocks(BLOCK_BYTES if owner.sequential or owner.cache is not None else SMALL_BLOCK_BYTES)
@@ -59,7 +60,7 @@ class Transfer:
             self._client = self.owner.engine.client(self.location, self.settings.store_options, self.settings.connect_timeout)
             response = None
             cache = self.owner.cache
-            if cache is not None and cache.knows(self.location.url):
+            if self.known:
                 self.meta = await self._retrying(lambda: self._client.head(self.location.path))
             else:
                 response = await self._retrying(self._first_range)
