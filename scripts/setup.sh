@@ -49,6 +49,8 @@ missing_system_packages() {
   command -v pkg-config > /dev/null || echo "pkg-config: pkg-config"
   has_header jpeglib.h || echo "libjpeg-dev: libjpeg-turbo 2.1 or newer, with headers"
   pkg-config --exists 'libhwy >= 1.0' 2> /dev/null || echo "libhwy-dev: Google Highway 1.0 or newer, with headers"
+  has_header zlib.h || echo "zlib1g-dev: zlib, with headers"
+  pkg-config --exists 'libzstd >= 1.4' 2> /dev/null || echo "libzstd-dev: zstd 1.4 or newer, with headers"
   has_header gtest/gtest.h || echo "libgtest-dev: GoogleTest"
   [ -n "$python" ] || echo "python3: Python 3.10 or newer"
   python_can 'import venv, ensurepip' || echo "python3-venv: Python's venv module, with pip"

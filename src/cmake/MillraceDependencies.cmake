@@ -29,6 +29,14 @@ if(NOT TARGET PkgConfig::HWY)
   message(FATAL_ERROR "millrace needs Google Highway 1.0 or newer; install libhwy-dev or highway-devel")
 endif()
 
+find_package(ZLIB REQUIRED)
+if(PkgConfig_FOUND)
+  pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd>=1.4)
+endif()
+if(NOT TARGET PkgConfig::ZSTD)
+  message(FATAL_ERROR "millrace needs zstd 1.4 or newer; install libzstd-dev or libzstd-devel")
+endif()
+
 # Machine code for data centre GPUs, and PTX from which drivers make it for all others and for those to come.
 set(MILLRACE_HAVE_CUDA OFF)
 if(NOT MILLRACE_CUDA STREQUAL "OFF")

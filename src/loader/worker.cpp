@@ -9,7 +9,6 @@
 #include "codecs/image_header.h"
 #include "codecs/jpeg_decoder.h"
 #include "device/chain_augmentation.h"
-#include "io/read_file.h"
 
 namespace millrace {
 namespace {
@@ -44,6 +43,7 @@ struct Worker::Impl {
   OutputShape prepare(const SampleKey& key);
   void finish(void* row);
   void decode_whole();
+  std::string name() const { return dataset->files->name(index); }
   std::unique_ptr<LeftPicture> left_to_device();
 
   const std::shared_ptr<const ImageDataset> dataset;
@@ -51,7 +51,7 @@ struct Worker::Impl {
   const std::shared_ptr<DecodeShare> share;
 
   // The sample in work.
-  std::string path;
+  int64_t index = 0;
   bool is_jpeg = false;
   JpegHeader header;
   SampleParams params;
@@ -67,14 +67,15 @@ struct Worker::Impl {
 };
 
 OutputShape Worker::Impl::prepare(const SampleKey& key) {
+  index = key.index;
   left.reset();
   const int64_t start = share ? now_ns() : 0;
   {
     const StageTimer timer(times, Stage::read);
-    read_file(path, file);
+    dataset->files->read(index, file);
   }
   if (file.bytes().empty())
-    throw Error(ErrorKind::corrupt_data, path + " is empty (0 bytes); remove it or copy it again", path, 0);
+    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0);
 
   is_jpeg = sniff(file.bytes()) == ImageFormat::jpeg;
   if (is_jpeg)
@@ -83,7 +84,9 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
     decode_whole();
 
   const ImagePipeline& pipeline = *dataset->pipeline;
-  params = pipeline.draw(header.width, header.height, header.orientation, key);
+  SampleKey identity = key;
+  dataset->files->identify(identity);
+  params = pipeline.draw(header.width, header.height, header.orientation, identity);
   const ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
   region = need.region;
   if (share) left = left_to_device();
@@ -110,11 +113,11 @@ std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
 // The fallback knows a picture's size only when it has decoded it.
 void Worker::Impl::decode_whole() {
   if (!dataset->fallback)
-    throw Error(ErrorKind::unavailable, path + " is " + format_name(sniff(file.bytes())) +
-                                            ", not JPEG, and the dataset has no fallback decoder; convert it or give one", path);
+    throw Error(ErrorKind::unavailable, name() + " is " + format_name(sniff(file.bytes())) +
+                                            ", not JPEG, and the dataset has no fallback decoder; convert it or give one", name());
   const StageTimer timer(times, Stage::decode);
   header = {};
-  dataset->fallback->decode(file.bytes(), path, pixels, &header.orientation);
+  dataset->fallback->decode(file.bytes(), name(), pixels, &header.orientation);
   header.width = pixels.view().width;
   header.height = pixels.view().height;
 }
@@ -147,11 +150,10 @@ Worker::Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times, s
 Worker::~Worker() = default;
 
 OutputShape Worker::prepare(const SampleKey& key) {
-  impl_->path = impl_->dataset->paths->path(static_cast<size_t>(key.index));
   try {
     return impl_->prepare(key);
   } catch (const Error& error) {
-    throw with_path(error, impl_->path);
+    throw with_path(error, impl_->name());
   }
 }
 
@@ -159,7 +161,7 @@ void Worker::finish(void* row) {
   try {
     impl_->finish(row);
   } catch (const Error& error) {
-    throw with_path(error, impl_->path);
+    throw with_path(error, impl_->name());
   }
 }
 

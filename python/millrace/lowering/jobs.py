@@ -76,7 +76,7 @@ class ImageJob:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
+        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, decode_with_pillow)
 
     def slots(self, batch_size: Optional[int]) -> int:
         shape = self.pipeline.fixed_shape

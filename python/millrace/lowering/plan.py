@@ -141,7 +141,7 @@ def _transform(source: Source) -> tuple[str, _core.ImagePipeline]:
 
 def _files(source: Source) -> tuple[str, Files]:
     files = source.files()
-    return f"{source.name} of {len(files.paths)} files", files
+    return f"{source.name} of {len(files.files)} files", files
 
 
 def _sampler(loader: Any) -> tuple[str, None]:
