@@ -31,6 +31,7 @@ namespace py = pybind11;
 void bind_errors(py::module_& m);
 void bind_io(py::module_& m);
 void bind_sources(py::module_& m);
+void bind_codecs(py::module_& m);
 void bind_shards(py::module_& m);
 void bind_pipeline(py::module_& m);
 void bind_dataset(py::module_& m);

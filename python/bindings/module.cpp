@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_errors(m);
   bind_io(m);
   bind_sources(m);
+  bind_codecs(m);
   bind_shards(m);
   bind_pipeline(m);
   bind_dataset(m);
