@@ -14,9 +14,8 @@ def dataset_source(dataset: Any, **_: Any) -> Source:
     """Image folders without transforms give their files as they are; anything else is indexed (or iterated) and encoded (encode.py)."""
     transforms = [getattr(dataset, name, None) for name in ("transform", "target_transform", "transforms")]
     samples = getattr(dataset, "samples", None)
-    if isinstance(samples, list) and samples and not any(transforms) and hasattr(dataset, "classes") and hasattr(dataset, "root"):
-        if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in samples[:10]):
-            return FolderSource.of_samples(list(dataset.classes), samples, str(dataset.root))
+    if samples is not None and not any(transforms) and all(hasattr(dataset, name) for name in ("classes", "root", "loader")):
+        return FolderSource.of_samples(list(dataset.classes), [tuple(item) for item in samples], str(dataset.root))
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         return MapSource(dataset)
     if hasattr(dataset, "__iter__"):
