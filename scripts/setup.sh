@@ -49,6 +49,8 @@ missing_system_packages() {
   command -v pkg-config > /dev/null || echo "pkg-config: pkg-config"
   has_header jpeglib.h || echo "libjpeg-dev: libjpeg-turbo 2.1 or newer, with headers"
   pkg-config --exists 'libhwy >= 1.0' 2> /dev/null || echo "libhwy-dev: Google Highway 1.0 or newer, with headers"
+  pkg-config --exists 'libdeflate >= 1.8' 2> /dev/null || echo "libdeflate-dev: libdeflate 1.8 or newer, with headers"
+  pkg-config --exists 'libwebp >= 1.0' 'libwebpdemux >= 1.0' 2> /dev/null || echo "libwebp-dev: libwebp 1.0 or newer, with headers"
   has_header zlib.h || echo "zlib1g-dev: zlib, with headers"
   pkg-config --exists 'libzstd >= 1.4' 2> /dev/null || echo "libzstd-dev: zstd 1.4 or newer, with headers"
   has_header gtest/gtest.h || echo "libgtest-dev: GoogleTest"

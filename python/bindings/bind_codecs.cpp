@@ -1,10 +1,61 @@
-// JPEG files as Python's tools see them: what a header says, and the lossless transcode.
+// Pictures in memory: one file's bytes as pixels, by the engine's codecs; what a header says; the lossless transcode of JPEGs.
+#include <cstring>
+#include <optional>
+
 #include "bindings.h"
 #include "codecs/image_header.h"
 #include "codecs/jpeg_transcode.h"
+#include "codecs/picture_decoder.h"
+#include "millrace/error.h"
+#include "transforms/pixel_buffer.h"
 
 namespace millrace::python {
 namespace {
+
+struct Codecs {
+  PictureDecoder decoder;
+  PixelBuffer pixels;
+};
+
+// Red, green and blue of `from`, without gaps. The last pixel of a row by bytes, as there may be nothing behind it.
+void pack(ImageView from, uint8_t* to) {
+  for (int32_t y = 0; y < from.height; ++y) {
+    const uint8_t* row = from.row(y);
+    for (int32_t x = 0; x + 1 < from.width; ++x, row += kPixelBytes, to += 3) std::memcpy(to, row, kPixelBytes);
+    std::memcpy(to, row, 3);
+    to += 3;
+  }
+}
+
+std::optional<py::array_t<uint8_t>> decode_image(const py::buffer& data, const std::string& mode) {
+  if (mode != "RGB") throw py::value_error("decode_image: mode is '" + mode + "', but only 'RGB' is known");
+  const py::buffer_info info = data.request();
+  if (info.ndim != 1 || info.itemsize != 1 || info.strides[0] != 1)
+    throw py::value_error("decode_image: data must be bytes, or another buffer of contiguous bytes");
+  const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size));
+  thread_local Codecs codecs;
+  ImageView view;
+  {
+    py::gil_scoped_release release;
+    try {
+      const PictureHeader header = codecs.decoder.probe(bytes);
+      view = codecs.pixels.resize(header.width, header.height);
+      codecs.decoder.decode({0, 0, header.width, header.height}, view);
+    } catch (const Error& error) {
+      const bool damaged = error.kind() == ErrorKind::corrupt_data;
+      if (sniff(bytes) == ImageFormat::jpeg || !(damaged || error.kind() == ErrorKind::unavailable)) throw;
+      view = {};
+    }
+  }
+  if (!view.data) return std::nullopt;
+  py::array_t<uint8_t> result({static_cast<py::ssize_t>(view.height), static_cast<py::ssize_t>(view.width), py::ssize_t{3}});
+  uint8_t* const to = result.mutable_data();
+  {
+    py::gil_scoped_release release;
+    pack(view, to);
+  }
+  return result;
+}
 
 std::span<const uint8_t> span_of(const py::bytes& data) {
   return {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(data.ptr())), static_cast<size_t>(PyBytes_GET_SIZE(data.ptr()))};
@@ -36,6 +87,7 @@ py::dict probe(const py::bytes& data) {
 }  // namespace
 
 void bind_codecs(py::module_& m) {
+  m.def("decode_image", &decode_image, py::arg("data"), py::arg("mode") = "RGB");
   m.def("transcode_jpeg", &transcode, py::arg("data"), py::arg("segment_pixels"), py::arg("own_tables"));
   m.def("probe_jpeg", &probe, py::arg("data"));
   m.def("image_format", [](const py::bytes& data) { return format_name(sniff(span_of(data))); }, py::arg("data"));

@@ -160,6 +160,13 @@ def list_image_folder(
 ) -> tuple[list[str], PathTable, NDArray[np.int64]]:
     """(class names, paths, labels) of root/class/.../file, in torchvision's order. `extensions`: lower case; threads: 0 fits."""
 
+def decode_image(data: Union[bytes, bytearray, memoryview], mode: str = "RGB") -> Optional[NDArray[np.uint8]]:
+    """The picture in a JPEG, PNG or WebP file's bytes: (height, width, 3) uint8, equal to Pillow's open(...).convert("RGB"), EXIF not applied.
+
+    None: ask Pillow, whose verdict counts: another format, a damaged PNG or WebP (Pillow reads some), metadata or an animation out of the
+    ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError for a damaged JPEG; ValueError for any other mode.
+    """
+
 class ImagePipeline:
     """A checked chain of transforms, each a dict {"op": name, ...}. Immutable.
 

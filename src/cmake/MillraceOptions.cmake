@@ -37,7 +37,8 @@ function(millrace_print_options)
       "build type|${CMAKE_BUILD_TYPE}" "compiler|${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       "MILLRACE_PYTHON|${MILLRACE_PYTHON}" "MILLRACE_TESTS|${MILLRACE_TESTS}" "MILLRACE_BENCHMARKS|${MILLRACE_BENCHMARKS}"
       "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"
-      "libjpeg|${JPEG_VERSION} ${JPEG_LIBRARIES}" "highway|${HWY_VERSION}" "torch|${Torch_VERSION}" "CUDA Toolkit|${cuda}")
+      "libjpeg|${JPEG_VERSION} ${JPEG_LIBRARIES}" "highway|${HWY_VERSION}" "libdeflate|${DEFLATE_VERSION}"
+      "libwebp|${WEBP_libwebp_VERSION}" "torch|${Torch_VERSION}" "CUDA Toolkit|${cuda}")
     string(REPLACE "|" ";" cells "${row}")
     list(GET cells 0 name)
     list(LENGTH cells count)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "codecs/orientation.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -20,33 +21,10 @@ bool starts_with(Bytes bytes, std::initializer_list<uint8_t> magic) {
 
 uint32_t big16(Bytes b, size_t at) { return uint32_t{b[at]} << 8 | b[at + 1]; }
 
-// One TIFF structure inside an EXIF segment; its two header letters choose the byte order.
-struct Tiff {
-  Bytes bytes;
-  bool little = false;
-  uint32_t u16(size_t at) const { return little ? bytes[at] | uint32_t{bytes[at + 1]} << 8 : big16(bytes, at); }
-  uint32_t u32(size_t at) const { return little ? u16(at) | u16(at + 2) << 16 : u16(at) << 16 | u16(at + 2); }
-};
-
-// The orientation of IFD0, or 0 when there is none: damaged EXIF is common in the wild and must not stop a decode.
-int exif_orientation(Bytes segment) {
-  constexpr uint32_t kOrientationTag = 0x0112, kShort = 3;
+// The orientation that an EXIF segment gives, or 0.
+int segment_orientation(Bytes segment) {
   if (!starts_with(segment, {'E', 'x', 'i', 'f', 0, 0})) return 0;
-  Tiff tiff{segment.subspan(6)};
-  if (tiff.bytes.size() < 8) return 0;
-  tiff.little = tiff.bytes[0] == 'I' && tiff.bytes[1] == 'I';
-  if (!tiff.little && !(tiff.bytes[0] == 'M' && tiff.bytes[1] == 'M')) return 0;
-  const size_t ifd = tiff.u32(4);
-  if (tiff.u16(2) != 42 || ifd + 2 > tiff.bytes.size()) return 0;
-  const uint32_t entries = tiff.u16(ifd);
-  for (uint32_t i = 0; i < entries; ++i) {
-    const size_t at = ifd + 2 + size_t{12} * i;
-    if (at + 12 > tiff.bytes.size()) return 0;
-    if (tiff.u16(at) != kOrientationTag) continue;
-    const uint32_t value = tiff.u16(at + 8);
-    return tiff.u16(at + 2) == kShort && value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
-  }
-  return 0;
+  return exif_orientation(segment.subspan(6)).value;
 }
 
 bool is_frame_marker(uint8_t marker) {
@@ -64,12 +42,7 @@ void read_frame(Bytes segment, uint8_t marker, size_t offset, JpegHeader& header
   if (header.width == 0 || header.height == 0)
     fail("JPEG header gives an empty picture (" + std::to_string(header.width) + " x " + std::to_string(header.height) + ")",
          offset);
-  const int64_t pixels = int64_t{header.width} * header.height;
-  if (pixels > kMaxPixels)
-    fail("JPEG header claims " + std::to_string(header.width) + " x " + std::to_string(header.height) + " = " +
-             std::to_string(pixels) + " pixels, above the limit of " + std::to_string(kMaxPixels) +
-             " that guards against decompression bombs; shrink or remove the file",
-         offset);
+  refuse_huge("JPEG", header.width, header.height, offset);
   if (header.components != 1 && header.components != 3 && header.components != 4)
     fail("JPEG with " + std::to_string(header.components) +
              " components: only 1 (grey), 3 (colour) and 4 (CMYK) have a meaning as RGB",
@@ -102,6 +75,15 @@ const char* format_name(ImageFormat format) {
   return "unknown";
 }
 
+void refuse_huge(const char* format, int32_t width, int32_t height, size_t offset) {
+  const int64_t pixels = int64_t{width} * height;
+  if (pixels > kMaxPixels)
+    fail(std::string(format) + " header claims " + std::to_string(width) + " x " + std::to_string(height) + " = " +
+             std::to_string(pixels) + " pixels, above the limit of " + std::to_string(kMaxPixels) +
+             " that guards against decompression bombs; shrink or remove the file",
+         offset);
+}
+
 JpegHeader probe_jpeg(Bytes bytes) {
   if (bytes.empty()) fail("file is empty (0 bytes), not a JPEG", 0);
   if (!starts_with(bytes, {0xFF, 0xD8})) fail("not a JPEG: the first two bytes are not FF D8", 0);
@@ -125,7 +107,7 @@ JpegHeader probe_jpeg(Bytes bytes) {
       read_frame(segment, marker, at - 2, header);
       have_frame = true;
     } else if (marker == 0xE1 && !have_orientation) {
-      const int orientation = exif_orientation(segment);
+      const int orientation = segment_orientation(segment);
       have_orientation = orientation != 0;
       if (have_orientation) header.orientation = orientation;
     }

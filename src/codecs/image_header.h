@@ -3,6 +3,7 @@
 // Reads only the bytes given; never throws for damage behind the header. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -16,6 +17,9 @@ const char* format_name(ImageFormat format);
 
 // Pillow's limit above which it refuses an image as a decompression bomb (2 x Image.MAX_IMAGE_PIXELS).
 inline constexpr int64_t kMaxPixels = 178'956'970;
+
+// Throws Error(corrupt_data) at `offset` when a header of `format` claims more than kMaxPixels.
+void refuse_huge(const char* format, int32_t width, int32_t height, size_t offset);
 
 struct JpegHeader {
   int32_t width = 0, height = 0;  // as stored, before EXIF orientation

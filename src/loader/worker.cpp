@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "codecs/image_header.h"
-#include "codecs/jpeg_decoder.h"
 #include "device/chain_augmentation.h"
+#include "loader/picture_reader.h"
 
 namespace millrace {
 namespace {
@@ -38,11 +37,10 @@ bool device_can(const JpegHeader& header, std::span<const uint8_t> bytes) {
 
 struct Worker::Impl {
   Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
-      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)) {}
+      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)), picture(dataset->fallback.get(), times) {}
 
   OutputShape prepare(const SampleKey& key);
   void finish(void* row);
-  void decode_whole();
   std::string name() const { return dataset->files->name(index); }
   std::unique_ptr<LeftPicture> left_to_device();
 
@@ -52,8 +50,6 @@ struct Worker::Impl {
 
   // The sample in work.
   int64_t index = 0;
-  bool is_jpeg = false;
-  JpegHeader header;
   SampleParams params;
   Rect region;
   std::unique_ptr<LeftPicture> left;
@@ -61,8 +57,7 @@ struct Worker::Impl {
 
   // Reused from sample to sample.
   FileBuffer file;
-  PixelBuffer pixels;
-  JpegDecoder decoder;
+  PictureReader picture;
   decltype(ImagePipeline::make_scratch()) scratch = ImagePipeline::make_scratch();
 };
 
@@ -77,12 +72,7 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
   if (file.bytes().empty())
     throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0);
 
-  is_jpeg = sniff(file.bytes()) == ImageFormat::jpeg;
-  if (is_jpeg)
-    header = probe_jpeg(file.bytes());
-  else
-    decode_whole();
-
+  const PictureHeader& header = picture.open(file.bytes(), name());
   const ImagePipeline& pipeline = *dataset->pipeline;
   SampleKey identity = key;
   dataset->files->identify(identity);
@@ -95,31 +85,20 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
 }
 
 std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
-  if (!is_jpeg || !device_can(header, file.bytes())) return nullptr;
+  const JpegHeader* const header = picture.jpeg();
+  if (!header || !device_can(*header, file.bytes())) return nullptr;
   std::optional<Augmentation> augmentation =
-      augmentation_of(dataset->pipeline->chain(), {header.width, header.height}, params);
+      augmentation_of(dataset->pipeline->chain(), {header->width, header->height}, params);
   if (!augmentation) return nullptr;
   const Rect crop = augmentation->crop;
   if (crop.width > kMostReduction * augmentation->width || crop.height > kMostReduction * augmentation->height) return nullptr;
   const size_t bytes = static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
   if (!share->take(bytes)) return nullptr;
-  auto picture = std::make_unique<LeftPicture>(share, bytes);
-  picture->region = crop;
+  auto result = std::make_unique<LeftPicture>(share, bytes);
+  result->region = crop;
   augmentation->crop = {0, 0, crop.width, crop.height};
-  picture->augmentation = *augmentation;
-  return picture;
-}
-
-// The fallback knows a picture's size only when it has decoded it.
-void Worker::Impl::decode_whole() {
-  if (!dataset->fallback)
-    throw Error(ErrorKind::unavailable, name() + " is " + format_name(sniff(file.bytes())) +
-                                            ", not JPEG, and the dataset has no fallback decoder; convert it or give one", name());
-  const StageTimer timer(times, Stage::decode);
-  header = {};
-  dataset->fallback->decode(file.bytes(), name(), pixels, &header.orientation);
-  header.width = pixels.view().width;
-  header.height = pixels.view().height;
+  result->augmentation = *augmentation;
+  return result;
 }
 
 void Worker::Impl::finish(void* row) {
@@ -129,15 +108,7 @@ void Worker::Impl::finish(void* row) {
     return;
   }
   const int64_t start = share ? now_ns() : 0;
-  ImageView view;
-  if (is_jpeg) {
-    const StageTimer timer(times, Stage::decode);
-    view = pixels.resize(region.width, region.height);
-    decoder.decode(file.bytes(), header, region, view);
-  } else {
-    const ImageView whole = pixels.view();
-    view = {whole.row(region.top) + ptrdiff_t{region.left} * kPixelBytes, region.width, region.height, whole.stride_bytes};
-  }
+  const ImageView view = picture.decode(region);
   {
     const StageTimer timer(times, Stage::transform);
     dataset->pipeline->apply(view, *scratch, row);

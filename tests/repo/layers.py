@@ -22,6 +22,8 @@ LAYERS: dict[str, set[str]] = {
 OUTSIDE: dict[str, set[str]] = {
     "jpeglib.h": {"src/codecs"},
     "jerror.h": {"src/codecs"},
+    "libdeflate.h": {"src/codecs"},
+    "webp/": {"src/codecs"},
     "zlib.h": {"src/io"},
     "zstd.h": {"src/io"},
     "hwy/": {"src/codecs", "src/transforms"},

@@ -1,10 +1,12 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Mixture, several streams as one."""
 
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder
 from .pillow_decode import decode_with_pillow, pil_loader
 from .webdataset import (
     DecodingError,
+    IndexedWebDataset,
+    Mixture,
     WebDataset,
     ignore_and_continue,
     ignore_and_stop,
@@ -20,6 +22,8 @@ __all__ = [
     "IMG_EXTENSIONS",
     "DecodingError",
     "ImageFolder",
+    "IndexedWebDataset",
+    "Mixture",
     "WebDataset",
     "decode_with_pillow",
     "ignore_and_continue",

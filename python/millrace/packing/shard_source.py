@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
 from millrace import _core
+from millrace.datasets.webdataset.indexes import index_of
 from millrace.datasets.webdataset.open_shards import is_local, opened_shards
 from millrace.datasets.webdataset.urls import expand_urls
 from millrace.errors import UnavailableError
 
-from .shard_writer import index_path
 from .sources import Source, digest
 
 
@@ -26,16 +25,6 @@ def shard_source(names: list[str]) -> Source:
     return StreamSource(urls)
 
 
-def index_of(path: str) -> "_core.TarIndex":
-    """The index beside the shard when it is still the shard's, else one made now."""
-    beside = index_path(path)
-    if beside.exists() and beside.stat().st_mtime_ns >= os.stat(path).st_mtime_ns:
-        index = _core.TarIndex.load(str(beside))
-        if index.shard_bytes == os.stat(path).st_size:
-            return index
-    return _core.TarIndex.build(path)
-
-
 def label_of(files: dict[str, bytes]) -> Optional[int]:
     """The number in a sample's "cls" file; None: there is none."""
     text = files.get("cls", b"").strip()
@@ -46,7 +35,8 @@ class TarSource(Source):
     """Plain local shards."""
 
     def __init__(self, paths: list[str]) -> None:
-        self._shards = [(_core.open_local_file(path, keep_open=False), index_of(path)) for path in paths]
+        sources = [_core.open_local_file(path, keep_open=False) for path in paths]
+        self._shards = [(source, index_of(path, source, path, None)) for path, source in zip(paths, sources)]
         self._places = [(shard, sample) for shard, (_, index) in enumerate(self._shards) for sample in range(len(index))]
         self._labels: Optional[list[Optional[int]]] = None
 

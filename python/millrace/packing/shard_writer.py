@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from millrace import _core
+from millrace.datasets.webdataset.indexes import SUFFIX
 
 PART = ".part"  # ending of a shard that is not complete
 _BLOCK = 512
@@ -17,7 +18,7 @@ _END = bytes(2 * _BLOCK)
 
 def index_path(shard: Any) -> Path:
     """Where the index of a shard lies: beside it."""
-    return Path(f"{os.fspath(shard)}.index")
+    return Path(os.fspath(shard) + SUFFIX)
 
 
 class WriteError(OSError):

@@ -54,6 +54,8 @@ class Run:
         self.epoch = self.repetition = self.given = self.given_now = 0  # given_now: of this repetition
         self.reader = Reader()
         self.flow: Optional[Flow] = None
+        self.source: Any = None  # these two: in place of the dataset's own
+        self.stages: Optional[tuple[Stage, ...]] = None
 
 
 class Chain(Fluent, IterableDataset):
@@ -105,6 +107,7 @@ class Chain(Fluent, IterableDataset):
     def _copy(self) -> Any:
         other = copy.copy(self)
         other._forget()
+        other._world = self._world
         return other
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
@@ -178,11 +181,17 @@ class Chain(Fluent, IterableDataset):
         run = self._latest = Run()
         return self._items(run)
 
+    def iterate(self, source: Any, stages: tuple[Stage, ...]) -> Iterator[Any]:
+        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places."""
+        run = self._latest = Run()
+        run.source, run.stages = source, stages
+        return self._items(run)
+
     def _items(self, run: Run) -> Iterator[Any]:
         places = self._begin(run)
         most = ENDLESS if self._most is None else self._most
         while run.repetition < self._repetitions and run.given < most:
-            run.flow = self._flow(Context(self.seed, run.epoch, run.repetition, run.reader), places)
+            run.flow = self._flow(run, Context(self.seed, run.epoch, run.repetition, run.reader), places)
             places = None
             if most == ENDLESS and self._repetitions == 1:
                 yield from run.flow  # counted by nobody, as nobody asks
@@ -199,9 +208,10 @@ class Chain(Fluent, IterableDataset):
                 run.repetition, run.given_now = run.repetition + 1, 0
         run.ended, run.flow = True, None
 
-    def _flow(self, context: Context, places: Optional[Place]) -> Flow:
-        source = self._source(context, None if places is None else places[0])
-        return build(source, self._stages, context, None if places is None else places[1:])
+    def _flow(self, run: Run, context: Context, places: Optional[Place]) -> Flow:
+        source = (run.source or self._source)(context, None if places is None else places[0])
+        stages = self._stages if run.stages is None else run.stages
+        return build(source, stages, context, None if places is None else places[1:])
 
     # ---------------------------------------------------------------- state
 

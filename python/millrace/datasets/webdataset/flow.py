@@ -42,8 +42,8 @@ class Context:
 
     @property
     def shared_key(self) -> int:
-        """The same for all readers: of what is agreed between them."""
-        return self.epoch * 2**32 + self.repetition
+        """The same for all readers, below 2^62: of what is agreed between them. Another one for each epoch and repetition."""
+        return self.epoch if self.repetition == 0 else Draws("repeated", self.epoch, self.repetition).below(0, 2**62)
 
 
 class Flow(Protocol):

@@ -24,7 +24,7 @@ def ignore_and_continue(error: Exception) -> bool:
 
 def warn_and_continue(error: Exception) -> bool:
     """Goes on behind it, with a warning."""
-    warnings.warn(repr(error), stacklevel=2)
+    warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return True
 
 
@@ -35,5 +35,5 @@ def ignore_and_stop(error: Exception) -> bool:
 
 def warn_and_stop(error: Exception) -> bool:
     """Ends the stream there, with a warning."""
-    warnings.warn(repr(error), stacklevel=2)
+    warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return False

@@ -1,0 +1,164 @@
+"""Streams: a WebDataset whose pictures are decoded and transformed by known transforms, as a job of the native engine.
+
+The dataset's own stages run as they are, in the consumer's thread, over samples whose pictures were not read yet (Picture): shuffles,
+splits, labels, epochs and the place to resume at are the same objects' work. Only what happens to the pictures is the engine's.
+
+    shards -> {"jpg": Picture, "cls": b"3"} -> shuffle, decode the rest, to_tuple -> (Picture, 3) -> a ticket for the engine's threads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from .. import _core
+from ..datasets.pillow_decode import decode_with_pillow
+from ..datasets.webdataset import WebDataset
+from ..datasets.webdataset.collation import default_collation_fn
+from ..datasets.webdataset.flow import Context, Stage
+from ..datasets.webdataset.holding import Batched
+from ..datasets.webdataset.shards import ShardFlow, Shards
+from .jobs import slots_for
+from .refusal import NotLowered
+from .shard_stages import Picture, Recogniser, is_picture_name
+
+_LOCATED_BYTES = 4096
+"""Smaller files are read with their headers, which costs nothing more."""
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if `partial`.
+
+    `stages` give tuples with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
+    webdataset's default_collation_fn.
+    """
+
+    dataset: WebDataset
+    stages: tuple[Stage, ...]
+    pipeline: _core.ImagePipeline
+    position: int
+    batch_size: int
+    partial: bool
+    by_torch: bool
+
+    def samples(self) -> Iterator[Any]:
+        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
+        return self.dataset.iterate(self._source, self.stages)
+
+    def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
+        """An engine for tickets of `samples`, which belongs to the caller."""
+        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, decode_with_pillow)
+        return _core.Loader(dataset, threads, self.slots, "raise", False, memory)
+
+    @property
+    def slots(self) -> int:
+        return slots_for(self.pipeline, self.batch_size)
+
+    def collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
+        """`pictures` and the columns of the other fields, as the rule makes them of tuples."""
+        others = [sample[: self.position] + sample[self.position + 1 :] for sample in samples]
+        columns = list((default_collate if self.by_torch else default_collation_fn)(others))
+        columns.insert(self.position, pictures)
+        return columns if self.by_torch else tuple(columns)
+
+    def _source(self, context: Context, own: Any) -> ShardFlow:
+        return _PictureFlow(self.dataset.shards, context, own)
+
+
+class _PictureFlow(ShardFlow):
+    """ShardFlow whose samples have Pictures."""
+
+    def __init__(self, shards: Shards, context: Context, own: Any) -> None:
+        super().__init__(shards, context, own)
+        self._numbers = None if shards.resampled else shards.share(context).shards
+
+    def _reader(self, source: Any) -> Any:
+        if isinstance(source, Exception):
+            raise source
+        # What a store fetches is gone from memory when it was read, so its pictures are read at once.
+        located = None if type(source).__name__ == "BlockFile" else _LOCATED_BYTES
+        shards = self._shards
+        reader = _core.ShardReader(
+            source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
+        )
+        return _PictureReader(reader, self)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """(number of the present sample, number of the pass): the same for any number of ranks."""
+        if self._numbers is None:
+            return self._sample, self._shard
+        return self._numbers[self._shard] << 32 | self._sample, self._context.repetition
+
+
+class _PictureReader:
+    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on behind them as its reader does."""
+
+    def __init__(self, reader: _core.ShardReader, flow: _PictureFlow) -> None:
+        self._reader, self._flow = reader, flow
+
+    def __iter__(self) -> _PictureReader:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        sample = next(self._reader)
+        number, number_of_pass = self._flow.identity
+        for name, value in sample.items():
+            if name.startswith("__"):
+                continue
+            if is_picture_name(name):
+                key = f"{sample['__key__']}.{name}"
+                sample[name] = Picture(value, sample["__url__"], key, number, number_of_pass)
+            elif isinstance(value, _core.LocatedFile):
+                sample[name] = value.read()
+        return sample
+
+
+def is_stream(dataset: Any) -> bool:
+    return isinstance(dataset, WebDataset)
+
+
+_DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A recognised dataset. `transform` takes its PIL images; see StreamJob for the rest."""
+
+    name: str
+    dataset: WebDataset
+    stages: tuple[Stage, ...]
+    transform: Any
+    position: int
+    batch: Optional[Batched]
+
+    def job(self, pipeline: _core.ImagePipeline, batch_size: Optional[int], drop_last: bool) -> StreamJob:
+        if self.batch is not None:
+            return StreamJob(self.dataset, self.stages, pipeline, self.position, self.batch.batchsize, self.batch.partial, False)
+        return StreamJob(self.dataset, self.stages, pipeline, self.position, batch_size, not drop_last, True)
+
+
+def recognise_stream(loader: Any) -> Stream:
+    """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
+    dataset = loader.dataset
+    for name in _DECISIVE:
+        if getattr(type(dataset), name) is not getattr(WebDataset, name):
+            raise NotLowered(f"{type(dataset).__name__} overrides {name} of WebDataset; use WebDataset itself")
+    recogniser = Recogniser()
+    for stage in dataset.stages:
+        recogniser.add(stage)
+    if loader.on_error != "raise":
+        raise NotLowered(f'on_error="{loader.on_error}" takes other indices of a map-style dataset, and a stream has none')
+    if recogniser.batch is not None and loader._auto_collation:
+        raise NotLowered("the dataset makes batches by batched(), and the loader batches of these; give the loader batch_size=None")
+    if recogniser.batch is None and not loader._auto_collation:
+        raise NotLowered("batch_size=None hands out single samples; give a batch_size, or use batched()")
+    position, shards = recogniser.finish(), len(dataset.urls)
+    name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
+    return Stream(name, dataset, tuple(recogniser.stages), recogniser.transform, position, recogniser.batch)

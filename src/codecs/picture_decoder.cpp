@@ -1,0 +1,79 @@
+#include "codecs/picture_decoder.h"
+
+#include <string>
+#include <variant>
+
+#include "codecs/jpeg_decoder.h"
+#include "codecs/png_decoder.h"
+#include "codecs/webp_decoder.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+// Above this Pillow warns, and its users may have set it to another limit.
+constexpr int64_t kMostQuietPixels = kMaxPixels / 2;
+
+void refuse_large(const PictureHeader& header) {
+  const int64_t pixels = int64_t{header.width} * header.height;
+  if (pixels > kMostQuietPixels)
+    throw Error(ErrorKind::unavailable, std::string(format_name(header.format)) + " has " + std::to_string(header.width) + " x " +
+                                            std::to_string(header.height) + " = " + std::to_string(pixels) +
+                                            " pixels: from " + std::to_string(kMostQuietPixels) +
+                                            " on the limits of a fallback decoder (Pillow) count");
+}
+
+}  // namespace
+
+struct PictureDecoder::Impl {
+  std::span<const uint8_t> bytes;
+  std::variant<std::monostate, JpegHeader, PngFile, WebPFile> file;
+  JpegDecoder jpeg;
+  PngDecoder png;
+  WebPDecoder webp;
+
+  template <typename File>
+  PictureHeader keep(ImageFormat format, const File& found) {
+    const PictureHeader header{format, found.width, found.height, found.orientation};
+    if (format != ImageFormat::jpeg) refuse_large(header);
+    file = found;
+    return header;
+  }
+};
+
+PictureDecoder::PictureDecoder() : impl_(std::make_unique<Impl>()) {}
+PictureDecoder::~PictureDecoder() = default;
+
+PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
+  impl_->bytes = bytes;
+  impl_->file = std::monostate();
+  const ImageFormat format = sniff(bytes);
+  switch (format) {
+    case ImageFormat::jpeg: return impl_->keep(format, probe_jpeg(bytes));
+    case ImageFormat::png: return impl_->keep(format, probe_png(bytes));
+    case ImageFormat::webp: return impl_->keep(format, probe_webp(bytes));
+    case ImageFormat::gif:
+    case ImageFormat::bmp:
+    case ImageFormat::tiff:
+    case ImageFormat::unknown: break;
+  }
+  throw Error(ErrorKind::unavailable, std::string("the file is ") + format_name(format) +
+                                          ", not JPEG, PNG or WebP, and needs a fallback decoder; convert it or give one");
+}
+
+void PictureDecoder::decode(Rect region, ImageView out) {
+  struct Decode {
+    Impl& impl;
+    Rect region;
+    ImageView out;
+    void operator()(std::monostate) const { throw Error(ErrorKind::invalid_argument, "decode() needs a probe() that succeeded"); }
+    void operator()(const JpegHeader& header) const { impl.jpeg.decode(impl.bytes, header, region, out); }
+    void operator()(const PngFile& file) const { impl.png.decode(impl.bytes, file, region, out); }
+    void operator()(const WebPFile& file) const { impl.webp.decode(file, region, out); }
+  };
+  std::visit(Decode{*impl_, region, out}, impl_->file);
+}
+
+const JpegHeader* PictureDecoder::jpeg() const { return std::get_if<JpegHeader>(&impl_->file); }
+
+}  // namespace millrace

@@ -1,0 +1,45 @@
+// PictureDecoder: a picture of any format that has a codec here: what it is, then any rectangle of it.
+//
+// About a JPEG the word spoken here is final. About other formats it is Pillow's: what it makes of a damaged file is beyond any rule, so
+// where this refuses one, by Error(corrupt_data) or, when nothing is wrong but there is no codec, Error(unavailable), a caller who
+// has Pillow asks it.
+// One decoder per thread; it keeps its buffers between pictures.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/geometry.h"
+#include "codecs/image_header.h"
+
+namespace millrace {
+
+struct PictureHeader {
+  ImageFormat format = ImageFormat::unknown;
+  int32_t width = 0, height = 0;  // as stored, before orientation
+  int orientation = 1;            // EXIF 1..8
+};
+
+class PictureDecoder {
+ public:
+  PictureDecoder();
+  ~PictureDecoder();
+  PictureDecoder(const PictureDecoder&) = delete;
+  PictureDecoder& operator=(const PictureDecoder&) = delete;
+
+  // `bytes` stay where they are until the last decode().
+  PictureHeader probe(std::span<const uint8_t> bytes);
+
+  // Of what was probed last. `region` lies inside the stored picture; `out` has its size. The fourth byte of a pixel is unspecified.
+  void decode(Rect region, ImageView out);
+
+  // What probe() found when it was a JPEG, else null.
+  const JpegHeader* jpeg() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace
