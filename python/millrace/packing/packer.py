@@ -26,7 +26,6 @@ from .verify import verify as verify_folder
 
 _COMPARED = 100  # one of so many transcoded pictures is decoded and compared with what it was
 _AHEAD = 4       # samples in work per thread
-_OF_SAMPLES = (OSError, ValueError, TypeError, KeyError, IndexError, SyntaxError)  # SyntaxError: Pillow's for some broken PNGs
 
 
 def pack(
@@ -160,9 +159,13 @@ class _Preparation:
         return sample
 
 
+class _OtherPixels(RuntimeError):
+    pass
+
+
 def _compare(before: bytes, after: bytes) -> None:
     if decode(before).tobytes() != decode(after).tobytes():
-        raise RuntimeError("the transcoded picture has other pixels than its file: pack with jpeg='keep', and report this file")
+        raise _OtherPixels("the transcoded picture has other pixels than its file: pack with jpeg='keep', and report this file")
 
 
 @dataclass
@@ -195,9 +198,12 @@ class _Work:
                     sample = result()
                     self._make_room(sample, position)
                     size = self._write(sample)
-                except _OF_SAMPLES as error:
-                    if not self.skip or isinstance(error, WriteError):
-                        raise _named(error, where) from error
+                except Exception as error:
+                    if not self.skip or isinstance(error, (WriteError, MemoryError, _OtherPixels)):
+                        named = _named(error, where)
+                        if named is error:
+                            raise
+                        raise named from error
                     self.skipped.append({"sample": where, "error": str(error)})
                 if bar:
                     bar.add(1, size)
@@ -294,5 +300,6 @@ def _named(error: Exception, where: str) -> Exception:
         return named
     if isinstance(error, OSError) and error.errno:
         return error  # names its file itself
-    kind = type(error) if type(error) in (OSError, ValueError, TypeError) else OSError
-    return kind(f"{where}: {error}")
+    if type(error) in (OSError, ValueError, TypeError, _OtherPixels):
+        return type(error)(f"{where}: {error}")
+    return OSError(f"{where}: {error}") if isinstance(error, OSError) else error
