@@ -1,10 +1,10 @@
-"""What cutting JPEGs into segments gains: tar → RandomResizedCrop(224) → batches, from shards of the files as they are and from transcoded ones.
+"""What cutting JPEGs into segments gains: tar → RandomResizedCrop(224) → batches, from shards of plain and of transcoded files.
 
     python -m benchmarks.segment_index [--images DIR] [--count 1500] [--rounds 9] [--out FILE.jsonl]
 
 The same photos are packed three times by `millrace pack`: `plain` (--jpeg keep), `segments` (the default), `own_tables` (smaller files).
-First all sides must give the same batches, to the last bit. Then they take turns, one epoch each in alternating direction, on one CPU with one
-thread. Each repeat is one line of JSON. The ratio that counts is of CPU seconds, round by round.
+First all sides must give the same batches, to the last bit. Then they take turns, one epoch each in alternating direction, on one CPU
+with one thread. Each repeat is one line of JSON. The ratio that counts is of CPU seconds, round by round.
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 def make_loader(shards: list[str], size: int = SIZE) -> DataLoader:
     chain = transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
                                 transforms.Normalize(MEAN, STD)])
-    dataset = WebDataset(shards).decode("pil").to_tuple("jpg", "cls").map_tuple(chain, int).indexed()
+    dataset = WebDataset(shards).decode("pil").to_tuple("jpg", "cls").map_tuple(chain).indexed()
     return DataLoader(dataset, BATCH, shuffle=True, num_workers=1, native="require", generator=torch.Generator().manual_seed(0))
 
 

@@ -50,7 +50,8 @@ def main() -> int:
             return 1
 
         # The shards have the folder's pictures: the same pixels in the order of their keys.
-        indexed = WebDataset([str(shards / shard["name"]) for shard in report["shards"]]).decode("pil").to_tuple("__key__", "jpg", "cls").indexed()
+        urls = [str(shards / shard["name"]) for shard in report["shards"]]
+        indexed = WebDataset(urls).decode("pil").to_tuple("__key__", "jpg", "cls").indexed()
         folder = ImageFolder(photos)
         by_key = {str(Path(path).relative_to(photos).with_suffix("")): number for number, (path, _) in enumerate(folder.samples)}
         for key, picture, label in indexed:
@@ -61,7 +62,7 @@ def main() -> int:
         print(f"\nall {len(indexed)} pictures have the pixels of their files")
 
         chain = transforms.Compose([transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
-        train = WebDataset(indexed.urls).decode("pil").to_tuple("jpg", "cls").map_tuple(chain, int).indexed()
+        train = WebDataset(urls).decode("pil").to_tuple("jpg", "cls").map_tuple(chain).indexed()
         model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48, len(report["classes"])))
         optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
         for epoch in range(3):

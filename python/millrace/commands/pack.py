@@ -76,11 +76,12 @@ def _downsample(text: str) -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace pack", description="Writes a data set as shards: plain tars that the webdataset package "
-                                     "reads, each with an index, and dataset.json with statistics. Killed, it goes on where it was.")
+    parser = argparse.ArgumentParser(prog="millrace pack", description="Writes a data set as shards: plain tars that the webdataset "
+                                     "package reads, each with an index, and dataset.json with statistics. Killed, it goes on where it "
+                                     "was.")
     add = parser.add_argument
-    add("source", nargs="+", help="a folder of class folders, Parquet files or a folder of them, tar shards (URLs, braces), or module:attribute "
-        "for a torch Dataset or a function that makes one")
+    add("source", nargs="+", help="a folder of class folders, Parquet files or a folder of them, tar shards (URLs, braces), or "
+        "module:attribute for a torch Dataset or a function that makes one")
     add("destination", help="a folder")
     add("--name", default="shard", help="beginning of the shards' names (default: shard)")
     add("--shard-size", type=_size, default=256 << 20, metavar="BYTES", help="at most; 256M, 1G (default: 256M)")
@@ -92,8 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--quality", type=int, default=92, help="of resized pictures (default: 92)")
     _add_switch(parser, "shuffle", "by a hash of seed and key; the default where the source can be read by number")
     add("--seed", type=int, default=0)
-    add("--downsample", type=_downsample, metavar="HOW", help="0.1: a share of each label; 500: so many of each; balance: as many as the rarest "
-        "has; 0=0.5,3=0.1: shares by label")
+    add("--downsample", type=_downsample, metavar="HOW", help="0.1: a share of each label; 500: so many of each; balance: as many as "
+        "the rarest has; 0=0.5,3=0.1: shares by label")
     add("--pixel-statistics", action="store_true", help="mean and standard deviation of the pictures' channels")
     add("--workers", type=int, metavar="N", help="threads (default: one per CPU)")
     add("--on-error", choices=("raise", "skip"), default="raise", help="samples that cannot be read")

@@ -34,7 +34,7 @@ def _key(sample: Any, number: int) -> str:
 
 
 class MapSource(Source):
-    """A Dataset with __getitem__ and __len__. Keys are nine-digit indices; labels come from `targets` or `labels`, else from the samples."""
+    """A Dataset with __getitem__ and __len__. Keys are nine-digit indices; labels come from `targets` or `labels`, else from samples."""
 
     threads = False
 

@@ -26,8 +26,8 @@ from .sources import picture_suffix
 
 _PICTURES = ("image", "img", "picture")
 _LABELS = ("label", "labels", "target", "class", "cls")
-_KNOWN = frozenset("jpg jpeg png webp gif bmp tiff ppm pgm cls cls2 index inx id txt text transcript json jsn npy npz pyd pickle pth ten bin "
-                   "mp4 wav flac mp3 cbor mp msg".split())
+_KNOWN = frozenset("jpg jpeg png webp gif bmp tiff ppm pgm cls cls2 index inx id txt text transcript json jsn npy npz pyd pickle pth "
+                   "ten bin mp4 wav flac mp3 cbor mp msg".split())
 
 
 def encode_fields(values: dict[str, Any]) -> dict[str, bytes]:
@@ -85,8 +85,8 @@ def _encode(name: str, value: Any) -> tuple[str, bytes]:
     try:
         return "json", json.dumps(value, ensure_ascii=False, sort_keys=True).encode()
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: a {type(value).__name__} cannot be stored ({error}); let the dataset give bytes, numbers, text, pictures, "
-                        "arrays or what JSON has") from None
+        raise TypeError(f"{name}: a {type(value).__name__} cannot be stored ({error}); let the dataset give bytes, numbers, text, "
+                        "pictures, arrays or what JSON has") from None
 
 
 def _encode_picture(image: Image.Image) -> tuple[str, bytes]:

@@ -58,13 +58,13 @@ def pack(
         source: a folder of class folders, Parquet files (a path, a list, a folder; needs pyarrow), tar shards (paths, URLs, braces), or any
             torch Dataset; see packing/sources.py, encode.py.
         shard_size: bytes that a shard has at most, unless one sample is larger. samples_per_shard: samples that it has at most.
-        jpeg: "lossless" (the default, since crops decode a fifth quicker and no pixel changes; files grow by 1 %) makes JPEGs baseline and
+        jpeg: "lossless" (the default: crops decode a fifth quicker, no pixel changes, files grow by 1 %) makes JPEGs baseline and
             cuts them into segments, see transcode_jpeg; "keep" leaves their bytes alone. What cannot be transcoded is kept, and counted.
         own_tables: Huffman tables for each picture: 3.5 % fewer bytes, but decoding loses half of what segments gain.
         max_side: pixels; larger pictures are resized (Lanczos) and encoded anew with `quality` (1..100). Fields with a name of their own,
             such as mask.png, are left alone.
-        shuffle: the samples in the order of a hash of seed and key. Default: yes, where the source can be read by number, because shards are
-            streamed: a class after the other would give batches of one class. Readers need no large buffer then.
+        shuffle: the samples in the order of a hash of seed and key. Default: yes, where the source can be read by number, because shards
+            are streamed: a class after the other would give batches of one class. Readers need no large buffer then.
         downsample: of each label, a share (float), so many (int), as many as the rarest has ("balance"), or a share by label (dict). Chosen
             by a hash of seed and key, whatever the order.
         pixel_statistics: decode all pictures for mean and standard deviation of their channels.
@@ -255,11 +255,13 @@ class _Work:
         assert writer is not None
         try:
             writer.finish()
-        except BaseException:
+            self.journal.append({"name": writer.path.name, "samples": writer.samples, "bytes": writer.bytes, "crc32": writer.crc32,
+                                 "next": position, "skipped": self.skipped, "statistics": self.statistics.as_dict()})
+        except BaseException as error:
             writer.abandon()
+            if isinstance(error, Exception) and not isinstance(error, WriteError):
+                raise WriteError(f"{writer.path} could not be completed: {error}") from error  # no sample's fault: never skipped
             raise
-        self.journal.append({"name": writer.path.name, "samples": writer.samples, "bytes": writer.bytes, "crc32": writer.crc32,
-                             "next": position, "skipped": self.skipped, "statistics": self.statistics.as_dict()})
         self.statistics, self.skipped = Statistics(), []
 
 

@@ -19,8 +19,8 @@ from .sources import Source, digest
 class ParquetSource(Source):
     """Rows of Parquet files. Keys: the column "__key__" where there is one, else file name and row number ("train-00000/000000042").
 
-    Columns become fields as in encode.py; a struct with "bytes" in it, as Hugging Face stores pictures, is those bytes. Row groups are read
-    whole, and about ten of them are kept.
+    Columns become fields as in encode.py; a struct with "bytes" in it, as Hugging Face stores pictures, is those bytes. Row groups
+    are read whole, and about ten of them are kept.
     """
 
     def __init__(self, paths: list[str]) -> None:
@@ -48,7 +48,8 @@ class ParquetSource(Source):
         self._lock = threading.Lock()
 
     def describe(self) -> str:
-        return f"parquet {digest([(name, os.path.getsize(path)) for name, path in zip(self._names.values(), self._paths)], self.unit_lengths)}"
+        files = [(self._names[path], os.path.getsize(path)) for path in self._paths]
+        return f"parquet {digest(files, self.unit_lengths)}"
 
     def __len__(self) -> int:
         return len(self._place)

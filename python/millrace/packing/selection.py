@@ -33,8 +33,8 @@ def check_downsample(downsample: Downsample) -> None:
 def choose(source: Source, downsample: Downsample, seed: int) -> Sequence[int]:
     """Numbers of the samples that stay, in the source's order: of each label those whose keys have the smallest hashes.
 
-    A float keeps this share of each label (at least one sample), an int so many of each, "balance" as many of each as the rarest has, a dict its
-    share of each label it names and all of the others. Samples without a label are one label together.
+    A float keeps this share of each label (at least one sample), an int so many of each, "balance" as many of each as the rarest
+    has, a dict its share of each label it names and all of the others. Samples without a label are one label together.
     """
     if downsample is None:
         return range(len(source))

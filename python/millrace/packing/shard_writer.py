@@ -35,7 +35,10 @@ class ShardWriter:
         self.path = path
         self.samples = self.bytes = self.crc32 = 0
         self._last_key: Optional[str] = None
-        self._file = open(f"{path}{PART}", "wb")
+        try:
+            self._file = open(f"{path}{PART}", "wb")
+        except OSError as error:
+            raise WriteError(error.errno, error.strerror, str(path)) from error
 
     def write(self, key: str, fields: dict[str, bytes]) -> None:
         """Appends a sample. ValueError for one that readers could not tell from the last."""

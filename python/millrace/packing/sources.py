@@ -52,8 +52,8 @@ class Source:
 def open_source(source: Any, **options: Any) -> Source:
     """The Source of a folder of class folders, Parquet files, tar shards, or a Dataset.
 
-    A string or path is looked at: a folder with *.parquet or *.tar (.gz, .zst) in it is read as those, any other folder as class folders; files
-    and URLs (braces and lists too) by their endings. Everything else should have __getitem__ and __len__, or __iter__.
+    A string or path is looked at: a folder with *.parquet or *.tar (.gz, .zst) in it is read as those, any other folder as class
+    folders; files and URLs (braces and lists too) by their endings. Everything else should have __getitem__ and __len__, or __iter__.
     """
     if isinstance(source, Source):
         return source

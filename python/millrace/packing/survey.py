@@ -26,8 +26,8 @@ def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any 
     """Reads all shards once. Memory: 8 bytes per file and 16 per sample for sizes and duplicates.
 
     Returns samples, bytes, shards, fields ({suffix: files, bytes, min, median, max, histogram}), labels, pictures (formats, smallest,
-    median and largest sides), duplicates (keys, contents), broken (count and the first entries: shard, offset or -1, key, error). A picture is
-    broken when its header is, when a JPEG has no end, and with `decode_pictures` when it cannot be decoded.
+    median and largest sides), duplicates (keys, contents), broken (count and the first entries: shard, offset or -1, key, error). A
+    picture is broken when its header is, when a JPEG has no end, and with `decode_pictures` when it cannot be decoded.
     """
     shards, broken = [], []
     fields: dict[str, array] = {}

@@ -45,8 +45,8 @@ def _check_bytes(path: Path, shard: dict[str, Any]) -> None:
             crc32 = zlib.crc32(piece, crc32)
             size += len(piece)
     if (size, crc32) != (shard["bytes"], shard["crc32"]):
-        raise corrupt_data(str(path), f"has {size} bytes with CRC-32 {crc32:08x}, but {shard['bytes']} with {shard['crc32']:08x} were written: "
-                                      "it was changed or damaged; delete the folder and pack again")
+        raise corrupt_data(str(path), f"has {size} bytes with CRC-32 {crc32:08x}, but {shard['bytes']} with {shard['crc32']:08x} were "
+                                      "written: it was changed or damaged; delete the folder and pack again")
 
 
 def _check_samples(path: Path, shard: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def _check_samples(path: Path, shard: dict[str, Any]) -> None:
         lengths = {name: len(content) for name, content in sample.items() if not name.startswith("__")}
         if samples > len(index) or index.key(samples - 1) != sample["__key__"] or \
                 {name: size for name, (_, size) in index.files(samples - 1).items()} != lengths:
-            raise corrupt_data(str(index_path(path)), f"does not have sample {samples - 1}, {sample['__key__']}, of its shard; delete the folder "
-                                                      "and pack again")
+            raise corrupt_data(str(index_path(path)), f"does not have sample {samples - 1}, {sample['__key__']}, of its shard; delete "
+                                                      "the folder and pack again")
     if samples != shard["samples"] or samples != len(index):
         raise corrupt_data(str(path), f"has {samples} samples, but {shard['samples']} were written, and its index has {len(index)}")
