@@ -128,6 +128,14 @@ def test_object_storage_shows_its_cache() -> None:
     assert "no such object in the store" in second
 
 
+def test_packing_loses_nothing() -> None:
+    done = run(EXAMPLES / "pack.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "60 samples in 3 shards, {'transcoded': 60}" in done.stdout and "all 60 pictures have the pixels of their files" in done.stdout
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
+    assert len(losses) == 3 and losses[2] < losses[0], done.stdout
+
+
 @pytest.mark.slow
 def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import demo
