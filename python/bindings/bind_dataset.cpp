@@ -68,7 +68,7 @@ struct Dataset {
   }
 
   SampleKey key(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) const {
-    const auto n = static_cast<int64_t>(native->paths->size());
+    const auto n = native->files->size();
     if (index < -n || index >= n)
       throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) + " samples");
     return make_key(seed, epoch, index < 0 ? index + n : index, occurrence);
@@ -110,13 +110,13 @@ std::shared_ptr<const ImageDataset> native_dataset(const py::handle& dataset) { 
 void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
-      .def(py::init([](const std::shared_ptr<PathTable>& paths, const Labels& labels, const Pipeline& pipeline,
+      .def(py::init([](const std::shared_ptr<SampleFiles>& files, const Labels& labels, const Pipeline& pipeline,
                        const py::object& fallback) {
-             if (static_cast<size_t>(labels.size()) != paths->size())
-               throw py::value_error("there are " + std::to_string(paths->size()) + " paths but " + std::to_string(labels.size()) +
+             if (labels.size() != 0 && labels.size() != files->size())
+               throw py::value_error("there are " + std::to_string(files->size()) + " files but " + std::to_string(labels.size()) +
                                      " labels");
              auto native = std::make_shared<ImageDataset>();
-             native->paths = paths;
+             native->files = files;
              native->labels.assign(labels.data(), labels.data() + labels.size());
              native->pipeline = pipeline.native;
              if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
@@ -124,8 +124,8 @@ void bind_dataset(py::module_& m) {
              dataset->native = std::move(native);
              return dataset;
            }),
-           py::arg("paths"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none())
-      .def("__len__", [](const Dataset& d) { return d.native->paths->size(); })
+           py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none())
+      .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
       .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"), py::arg("occurrence") = 0)
       .def("draw", &Dataset::draw, py::arg("index"), py::arg("seed"), py::arg("epoch"), py::arg("occurrence") = 0);
 }

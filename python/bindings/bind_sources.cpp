@@ -3,6 +3,7 @@
 
 #include "bindings.h"
 #include "sources/image_folder.h"
+#include "sources/sample_files.h"
 
 namespace millrace::python {
 namespace {
@@ -53,6 +54,22 @@ void bind_sources(py::module_& m) {
             table->set_prefix(from_path(state[0]));
             return table;
           }));
+  py::class_<SampleFiles, std::shared_ptr<SampleFiles>>(m, "SampleFiles")
+      .def("__len__", &SampleFiles::size)
+      .def("name", &SampleFiles::name, py::arg("index"))
+      .def(
+          "read",
+          [](const SampleFiles& files, int64_t index) {
+            FileBuffer file;
+            {
+              const py::gil_scoped_release release;
+              files.read(index, file);
+            }
+            return py::bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+          },
+          py::arg("index"));
+  py::class_<PathFiles, SampleFiles, std::shared_ptr<PathFiles>>(m, "PathFiles")
+      .def(py::init([](const PathTablePtr& paths) { return std::make_shared<PathFiles>(paths); }), py::arg("paths"));
   m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"),
         py::arg("threads") = 0);
 }

@@ -35,8 +35,71 @@ class ByteSource:
     def read_at(self, offset: int, size: int) -> bytes:
         """All of them; CorruptDataError where the source has fewer, FileNotFoundError or OSError of the system."""
 
-def open_local_file(path: str, name: str = "") -> ByteSource:
-    """An ordinary file, its descriptor open as long as the source lives; messages call it `name`, the path when empty."""
+def open_local_file(path: str, name: str = "", keep_open: bool = True) -> ByteSource:
+    """An ordinary file; messages call it `name`, the path when empty. With `keep_open`, its descriptor is open as long as the source
+    lives; else each read opens it anew."""
+
+class SampleFiles:
+    """One file per sample: in a folder, in tar shards, on its way in a stream."""
+
+    def __len__(self) -> int: ...
+    def name(self, index: int) -> str:
+        """For messages."""
+    def read(self, index: int) -> bytes: ...
+
+class PathFiles(SampleFiles):
+    """Ordinary files."""
+
+    def __init__(self, paths: "PathTable") -> None: ...
+
+class TarIndex:
+    """Which samples a plain tar shard has, and where their files lie in it."""
+
+    @staticmethod
+    def build(source: Union[str, os.PathLike[str], ByteSource]) -> "TarIndex":
+        """Reads the shard's headers. UnavailableError for packed archives, CorruptDataError for damaged ones."""
+    @staticmethod
+    def load(path: str) -> "TarIndex":
+        """What save() wrote; CorruptDataError for anything else."""
+    def save(self, path: str) -> None:
+        """The file appears whole or not at all."""
+    def __len__(self) -> int: ...
+    @property
+    def shard_bytes(self) -> int:
+        """Size of the archive that this is the index of."""
+    @property
+    def suffixes(self) -> list[str]:
+        """All that appear, in order of appearance."""
+    def key(self, sample: int) -> str: ...
+    def files(self, sample: int) -> dict[str, tuple[int, int]]:
+        """{suffix: (offset in the archive, size)}, in the archive's order."""
+    def numbers(self, suffixes: Sequence[str]) -> Optional[NDArray[np.int64]]:
+        """Each sample's first file of these suffixes as a number, int64 [len]; None when one has none, or what is no whole number."""
+
+class TarSamples(SampleFiles):
+    """One file of each sample of many shards, numbered shard after shard: the first whose suffix is one of `suffixes`."""
+
+    def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[TarIndex], suffixes: Sequence[str]) -> None:
+        """CorruptDataError names a sample that has none of them."""
+
+class StreamSamples(SampleFiles):
+    """Samples of a stream on their way; their indices are tickets, which count up from 0."""
+
+    def __init__(self) -> None: ...
+    def add(self, content: Union[bytes, "LocatedFile"], url: str, key: str, number: int, number_of_pass: int) -> int:
+        """Its ticket. What is random about it is drawn from `number` and `number_of_pass`."""
+    def drop_before(self, ticket: int) -> None:
+        """Forgets the samples with smaller tickets."""
+    @property
+    def held(self) -> int:
+        """Samples not yet dropped."""
+
+class LocatedFile:
+    """A file in a plain tar shard that was not read yet."""
+
+    @property
+    def size(self) -> int: ...
+    def read(self) -> bytes: ...
 
 class ShardReader:
     """The samples of one tar shard, from first to last, as dicts: `{"__key__": str, "__url__": source.name, suffix: bytes, ...}`.
@@ -50,6 +113,7 @@ class ShardReader:
         source: a path or a ByteSource.
         select, rename: functions of a file's name in the archive, called in the order rename, select; what is not selected is left out.
         suffixes: only these are read; the others' samples come all the same.
+        locate_from: files of at least so many bytes come as LocatedFile, to be read later, when the archive is not packed.
         start: so many samples are passed over; their content is not read when the archive is not packed.
 
     Raises CorruptDataError with the archive's name and the offset of the header for a damaged or cut archive: the shard ends there,
@@ -65,6 +129,7 @@ class ShardReader:
         rename: Optional[Callable[[str], str]] = None,
         suffixes: Optional[Iterable[str]] = None,
         start: int = 0,
+        locate_from: Optional[int] = None,
     ) -> None: ...
     def __iter__(self) -> "ShardReader": ...
     def __next__(self) -> dict[str, Any]: ...

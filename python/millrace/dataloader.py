@@ -18,11 +18,12 @@ from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
-from .lowering import DECODE, Plan, make_plan
+from .lowering import DECODE, Plan, StreamJob, make_plan
 from .prefetch import checked_depth, prefetched
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, fingerprint
+from .stream_iterator import StreamIter, seen_as_inline
 from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
@@ -222,10 +223,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             self.check_worker_number_rationality()
         record = RunRecord(self._engine_name(plan))
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved)
-        progress = Progress(self, saved, self._millrace_progress)
-        if plan.job is not None:
+        streams = isinstance(plan.job, StreamJob)
+        progress = Progress(seen_as_inline(self) if streams else self, saved, self._millrace_progress)
+        if streams:
+            iterator: Any = StreamIter(self, plan.job, record, progress)
+        elif plan.job is not None:
             native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
-            iterator: Any = native_class(self, plan.job, record, progress)
+            iterator = native_class(self, plan.job, record, progress)
         else:
             python_class = {"processes": ProcessIter, "threads": ThreadIter, "inline": InlineIter}[record.engine]
             iterator = python_class(self, record, progress)

@@ -26,7 +26,12 @@ from .run_record import RunRecord
 from .state import FedSampler, Progress
 from .workers.holes import drop_last
 
-_live: weakref.WeakSet[_NativeIter] = weakref.WeakSet()
+_live: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def close_at_exit(iterator: Any) -> None:
+    """Its `_shutdown_workers()` is called before the interpreter goes, if the iterator is still there."""
+    _live.add(iterator)
 
 
 @atexit.register
@@ -71,7 +76,7 @@ class _NativeIter:
             engine.skip(self._job.rows(before))
         self._engine = engine
         self._record.live = engine.stats
-        _live.add(self)
+        close_at_exit(self)
         return engine
 
     def _submit_all(self) -> None:

@@ -25,8 +25,9 @@ class ByteSource {
   virtual void will_read(int64_t /*offset*/, int64_t /*bytes*/) const {}
 };
 
-// An ordinary file, opened once (one descriptor while the source lives); `name` is what messages call it, the path when empty.
+// An ordinary file; `name` is what messages call it, the path when empty. Its descriptor is kept while the source lives; without
+// `keep_open` each read opens the file anew, which costs a few microseconds and lets thousands of sources be.
 // Throws Error(not_found | system).
-std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::string name = {});
+std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::string name = {}, bool keep_open = true);
 
 }  // namespace millrace

@@ -35,6 +35,13 @@ void FileBuffer::grow(size_t bytes) {
   capacity_ = capacity;
 }
 
+std::span<uint8_t> FileBuffer::resize(size_t bytes) {
+  size_ = 0;
+  grow(bytes);
+  size_ = bytes;
+  return {data_.get(), size_};
+}
+
 void read_file(const std::string& path, FileBuffer& into) {
   into.size_ = 0;
   const Descriptor file = open_to_read(path);

@@ -15,6 +15,7 @@ namespace millrace {
 class FileBuffer {
  public:
   std::span<const uint8_t> bytes() const { return {data_.get(), size_}; }
+  std::span<uint8_t> resize(size_t bytes);  // of any content, to be written
 
  private:
   friend void read_file(const std::string& path, FileBuffer& into);

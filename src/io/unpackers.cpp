@@ -47,7 +47,8 @@ class GzipUnpacker final : public Unpacker {
       } else if (answer == Z_MEM_ERROR) {
         throw std::bad_alloc();
       } else if (answer != Z_OK && answer != Z_BUF_ERROR) {
-        fail_unpacking(input_, std::string("the gzip content is damaged") + (zlib_.msg != nullptr ? std::string(" (") + zlib_.msg + ")" : ""));
+        const std::string detail = zlib_.msg == nullptr ? "" : std::string(" (") + zlib_.msg + ")";
+        fail_unpacking(input_, "the gzip content is damaged" + detail);
       }
     }
     return room - zlib_.avail_out;

@@ -10,11 +10,11 @@
 namespace millrace {
 
 std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset, const LoaderOptions& options) {
-  if (dataset->labels.size() != dataset->paths->size())
-    throw Error(ErrorKind::invalid_argument, "the dataset has " + std::to_string(dataset->paths->size()) + " paths but " +
+  if (!dataset->labels.empty() && std::cmp_not_equal(dataset->labels.size(), dataset->files->size()))
+    throw Error(ErrorKind::invalid_argument, "the dataset has " + std::to_string(dataset->files->size()) + " files but " +
                                                  std::to_string(dataset->labels.size()) + " labels");
   RowSource source;
-  source.size = static_cast<int64_t>(dataset->paths->size());
+  source.size = dataset->files->size();
   source.type = dataset->pipeline->output_type();
   source.fixed_shape = dataset->pipeline->fixed_shape();
   source.labels = dataset->labels;

@@ -140,7 +140,7 @@ class DeviceLoader::Impl {
 
   RowSource source(std::shared_ptr<const ImageDataset> dataset) {
     RowSource result;
-    result.size = static_cast<int64_t>(dataset->paths->size());
+    result.size = dataset->files->size();
     result.type = dataset->pipeline->output_type();
     result.fixed_shape = dataset->pipeline->fixed_shape();
     result.labels = dataset->labels;

@@ -189,7 +189,7 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   out.type = task.type;
   out.labels.clear();
   for (int64_t row = 0; row < task.rows; ++row)
-    out.labels.push_back(source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
+    out.labels.push_back(source_.labels.empty() ? 0 : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
   if (bytes < kSmallFieldBytes) {
     out.images = Lease::copy_of(task.lease.data(), bytes);
   } else {

@@ -6,10 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace millrace {
+
+// A `size` for samples of streams: any index from 0 on comes once, so nothing is counted.
+inline constexpr int64_t kTickets = std::numeric_limits<int64_t>::max();
 
 struct RowKey {
   int64_t index = 0;  // outside [0, size): what the user gave, for the message

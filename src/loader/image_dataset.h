@@ -1,4 +1,4 @@
-// ImageDataset: everything a worker needs to make a row: where the files are, their labels, and the transforms.
+// ImageDataset: everything a worker needs to make a row: where its bytes are, their labels, and the transforms.
 //
 // Immutable while a loader runs; shared by the loader and by `ds.at()` (the reason for shared_ptr: both outlive each other).
 #pragma once
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sources/image_folder.h"
+#include "sources/sample_files.h"
 #include "transforms/image_pipeline.h"
 #include "transforms/pixel_buffer.h"
 
@@ -24,10 +24,10 @@ class FallbackDecoder {
 };
 
 struct ImageDataset {
-  std::shared_ptr<const PathTable> paths;
-  std::vector<int64_t> labels;
+  std::shared_ptr<const SampleFiles> files;
+  std::vector<int64_t> labels;  // as many as files, or none: then labels are somebody else's business, and 0
   std::shared_ptr<const ImagePipeline> pipeline;
-  std::shared_ptr<const FallbackDecoder> fallback;  // null: not-JPEG files are Error(unavailable)
+  std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 };
 
 }  // namespace millrace

@@ -30,10 +30,10 @@ class RowMaker {
 };
 
 struct RowSource {
-  int64_t size = 0;                        // samples; indices are 0 .. size - 1
+  int64_t size = 0;                        // samples; indices are 0 .. size - 1, each perhaps several times; or kTickets
   DType type = DType::f32;
   std::optional<OutputShape> fixed_shape;  // when every row has the same
-  std::span<const int64_t> labels;         // `size` of them, kept alive by what make_maker holds
+  std::span<const int64_t> labels;         // `size` of them, kept alive by what make_maker holds; empty: all are 0
   std::function<std::unique_ptr<RowMaker>(StageTimes*)> make_maker;  // called in the thread that will use the maker
 
   // Of sources whose makers leave rows aside, both set. `complete` is called by the consumer, once for each batch that the workers are

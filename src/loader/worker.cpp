@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "device/chain_augmentation.h"
-#include "io/read_file.h"
 #include "loader/picture_reader.h"
 
 namespace millrace {
@@ -38,10 +37,12 @@ bool device_can(const JpegHeader& header, std::span<const uint8_t> bytes) {
 
 struct Worker::Impl {
   Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
-      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)), picture(dataset->fallback.get(), times) {}
+      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
+        picture(dataset->fallback.get(), [this] { return name(); }, times) {}
 
   OutputShape prepare(const SampleKey& key);
   void finish(void* row);
+  std::string name() const { return dataset->files->name(index); }
   std::unique_ptr<LeftPicture> left_to_device();
 
   const std::shared_ptr<const ImageDataset> dataset;
@@ -49,7 +50,7 @@ struct Worker::Impl {
   const std::shared_ptr<DecodeShare> share;
 
   // The sample in work.
-  std::string path;
+  int64_t index = 0;
   SampleParams params;
   Rect region;
   std::unique_ptr<LeftPicture> left;
@@ -62,18 +63,21 @@ struct Worker::Impl {
 };
 
 OutputShape Worker::Impl::prepare(const SampleKey& key) {
+  index = key.index;
   left.reset();
   const int64_t start = share ? now_ns() : 0;
   {
     const StageTimer timer(times, Stage::read);
-    read_file(path, file);
+    dataset->files->read(index, file);
   }
   if (file.bytes().empty())
-    throw Error(ErrorKind::corrupt_data, path + " is empty (0 bytes); remove it or copy it again", path, 0);
+    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0);
 
-  const PictureHeader& header = picture.open(file.bytes(), path);
+  const PictureHeader& header = picture.open(file.bytes());
   const ImagePipeline& pipeline = *dataset->pipeline;
-  params = pipeline.draw(header.width, header.height, header.orientation, key);
+  SampleKey identity = key;
+  dataset->files->identify(identity);
+  params = pipeline.draw(header.width, header.height, header.orientation, identity);
   const ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
   region = need.region;
   if (share) left = left_to_device();
@@ -118,11 +122,10 @@ Worker::Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times, s
 Worker::~Worker() = default;
 
 OutputShape Worker::prepare(const SampleKey& key) {
-  impl_->path = impl_->dataset->paths->path(static_cast<size_t>(key.index));
   try {
     return impl_->prepare(key);
   } catch (const Error& error) {
-    throw with_path(error, impl_->path);
+    throw with_path(error, impl_->name());
   }
 }
 
@@ -130,7 +133,7 @@ void Worker::finish(void* row) {
   try {
     impl_->finish(row);
   } catch (const Error& error) {
-    throw with_path(error, impl_->path);
+    throw with_path(error, impl_->name());
   }
 }
 

@@ -109,7 +109,8 @@ bool TarReader::read_header(uint8_t* block) {
   if (got == 0 && header_ == 0) fail("the archive is empty (0 bytes)");
   if (got == 0 || (got == kBlock && std::all_of(block, block + kBlock, [](uint8_t byte) { return byte == 0; }))) return false;
   if (got < kBlock) fail("the archive ends inside a header");
-  if (!checksum_is_right(block)) fail(header_ == 0 ? "this is no tar archive (wrong checksum of the header)" : "wrong checksum of a header");
+  if (!checksum_is_right(block))
+    fail(header_ == 0 ? "this is no tar archive (wrong checksum of the header)" : "wrong checksum of a header");
   return true;
 }
 

@@ -249,7 +249,8 @@ class ImageFolder(torch.utils.data.Dataset):
                 pipeline = _core.ImagePipeline(chain)
             except ValueError as error:  # the Python transform then says it in torchvision's words
                 raise _not_lowered()(str(error)) from None
-            self._engine = chain, _core.ImageDataset(files.paths, files.labels, pipeline, pillow_decode.decode_with_pillow)
+            native = _core.PathFiles(files.paths)
+            self._engine = chain, _core.ImageDataset(native, files.labels, pipeline, pillow_decode.decode_with_pillow)
         return self._engine
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,5 +9,6 @@ an Arrow dataset, whose format only its own library knows.
 from .decoding import DECODE
 from .jobs import Engine, Job
 from .plan import Plan, Stage, make_plan
+from .streams import StreamJob
 
-__all__ = ["DECODE", "Engine", "Job", "Plan", "Stage", "make_plan"]
+__all__ = ["DECODE", "Engine", "Job", "Plan", "Stage", "StreamJob", "make_plan"]

@@ -61,6 +61,14 @@ def ring_slots(batch_bytes: Optional[int]) -> int:
     return 2 if batch_bytes is not None and batch_bytes >= _LARGE_BATCH_BYTES else 3
 
 
+def slots_for(pipeline: _core.ImagePipeline, batch_size: Optional[int]) -> int:
+    """ring_slots() of batches that `pipeline` makes."""
+    shape = pipeline.fixed_shape
+    if shape is None or batch_size is None:
+        return ring_slots(None)
+    return ring_slots(batch_size * math.prod(shape) * getattr(torch, pipeline.output_dtype).itemsize)
+
+
 @dataclass(frozen=True)
 class ImageJob:
     """Files, their labels, the transforms, and the way from the sampler's indices to the files."""
@@ -76,13 +84,10 @@ class ImageJob:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.paths, self.files.labels, self.pipeline, decode_with_pillow)
+        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, decode_with_pillow)
 
     def slots(self, batch_size: Optional[int]) -> int:
-        shape = self.pipeline.fixed_shape
-        if shape is None or batch_size is None:
-            return ring_slots(None)
-        return ring_slots(batch_size * math.prod(shape) * getattr(torch, self.pipeline.output_dtype).itemsize)
+        return slots_for(self.pipeline, batch_size)
 
     def rows(self, batch: Iterable[Any]) -> Any:
         """File indices of one index list of the sampler. Errors are those of indexing a list."""

@@ -18,6 +18,7 @@ from .rows import RowSet
 from .samplers import has_torchs_order, is_plain, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source
+from .streams import Stream, StreamJob, is_stream, recognise_stream
 from .transforms import lower_transform
 
 
@@ -38,7 +39,7 @@ class Plan:
     """What runs where. `job` is None when the loader runs as Python code."""
 
     stages: tuple[Stage, ...]
-    job: Optional[Job]
+    job: Union[None, Job, StreamJob]
     decode_refusal: Optional[str] = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
 
@@ -99,6 +100,8 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
     if loader.native == "never":
         return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
 
+    if is_stream(loader.dataset):
+        return _stream_plan(loader)
     stages = _Stages()
     data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader.dataset))
     pipeline = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
@@ -116,6 +119,23 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
     return Plan(stages.finish(), job)
 
 
+def _stream_plan(loader: Any) -> Plan:
+    stages = _Stages()
+    stream: Optional[Stream] = stages.ask("dataset", lambda: _stream(loader))
+    pipeline = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
+    if loader._auto_collation:
+        stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
+    stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
+    refused = bool(stages.refusing())
+    job = None if refused else stream.job(pipeline, loader.batch_size, loader.drop_last)  # type: ignore[union-attr]
+    return Plan(stages.finish(), job)
+
+
+def _stream(loader: Any) -> tuple[str, Stream]:
+    stream = recognise_stream(loader)
+    return f"{stream.name}, its pictures read by the engine's threads, the rest in the consumer's", stream
+
+
 def _dataset(dataset: Any) -> tuple[str, Union[Source, RowSet]]:
     if is_in_memory(dataset):
         rows = recognise_rows(dataset)
@@ -129,9 +149,9 @@ def _rows_job(loader: Any, rows: RowSet) -> RowsJob:
     return RowsJob(rows, fetcher.fetch)
 
 
-def _transform(source: Source) -> tuple[str, _core.ImagePipeline]:
+def _transform(source: Union[Source, Stream]) -> tuple[str, _core.ImagePipeline]:
     chain, names = lower_transform(source.transform)
-    if source.exif:
+    if isinstance(source, Source) and source.exif:
         chain, names = [{"op": "exif_transpose"}, *chain], ["EXIF orientation", *names]
     try:
         return ", ".join(names), _core.ImagePipeline(chain)
@@ -141,7 +161,7 @@ def _transform(source: Source) -> tuple[str, _core.ImagePipeline]:
 
 def _files(source: Source) -> tuple[str, Files]:
     files = source.files()
-    return f"{source.name} of {len(files.paths)} files", files
+    return f"{source.name} of {len(files.files)} files", files
 
 
 def _sampler(loader: Any) -> tuple[str, None]:

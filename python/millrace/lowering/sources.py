@@ -21,9 +21,9 @@ _TORCHVISION_FOLDER = "torchvision.datasets.folder"
 
 @dataclass(frozen=True)
 class Files:
-    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape (len(paths),)."""
+    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape (len(files),)."""
 
-    paths: _core.PathTable
+    files: _core.SampleFiles
     labels: np.ndarray
 
 
@@ -39,7 +39,10 @@ class Source:
 
     def files(self) -> Files:
         """May take a while on first use (millions of files); NotLowered when the samples are not plain (path, int) pairs."""
-        return self.root.file_table() if isinstance(self.root, ImageFolder) else _torchvision_files(self.root)
+        if not isinstance(self.root, ImageFolder):
+            return _torchvision_files(self.root)
+        table = self.root.file_table()
+        return Files(_core.PathFiles(table.paths), table.labels)
 
 
 def recognise_source(dataset: Any) -> Source:
@@ -116,7 +119,7 @@ def _torchvision_files(dataset: Any) -> Files:
     paths, targets = [path for path, _ in samples], [target for _, target in samples]
     if not set(map(type, paths)) <= {str} or not set(map(type, targets)) <= {int}:
         raise refusal
-    files = Files(_core.PathTable(paths), np.fromiter(targets, dtype=np.int64, count=len(targets)))
+    files = Files(_core.PathFiles(_core.PathTable(paths)), np.fromiter(targets, dtype=np.int64, count=len(targets)))
     _known_files[dataset] = (samples if cannot_change else list(samples), files)
     return files
 

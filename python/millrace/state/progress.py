@@ -19,6 +19,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
+from .dataset_epochs import epoch_of, tell_workers
 from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at, own_generators
 from .index_feed import IndexFeed, Steps
 from .index_lists import draws_unknown
@@ -56,6 +57,7 @@ class Progress:
         self._before_made: Optional[dict[str, torch.Tensor]] = None
         self._asks_workers = self.streams or is_stateful(loader.dataset)
         self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
+        self._dataset_epoch: Optional[int] = None  # of a dataset that counts them
         self._base_seed: Optional[int] = None
         self._shared_seed: Optional[int] = None
         self._start: Optional[FeedStart] = None  # of the first epoch
@@ -101,6 +103,7 @@ class Progress:
             start.generators["global"] = packed(torch.get_rng_state())
         if "sampler" in generators and not start.drew_when_made:
             start.generators["sampler"] = packed(generators["sampler"].get_state())
+        progress._dataset_epoch = epoch_of(loader.dataset)
         progress._feed = IndexFeed(loader._index_sampler, None, generators, start)
         progress._snapshot = progress._now() if progress._every != 1 else None
         unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None
@@ -108,6 +111,10 @@ class Progress:
         return progress
 
     # ---------------------------------------------------------------- told by iterators
+
+    def workers_begin(self, dataset: Any, resumes: bool) -> None:
+        """Before workers begin an epoch."""
+        self._dataset_epoch = tell_workers(dataset, self.saved if resumes else None)
 
     def prepare(self) -> None:
         """Before torch's draws. A state from behind an epoch becomes the start of the next one."""
@@ -369,12 +376,10 @@ class Progress:
 
     def _own(self, feed: dict[str, Any]) -> dict[str, Any]:
         """What torchdata's keys have no place for."""
-        own = {
-            "version": VERSION,
-            "base_seed": self._base_seed,
-            "epoch": self.epoch,
-            "order": {key: feed[key] for key in _ORDER_KEYS if key in feed},
-        }
+        order = {key: feed[key] for key in _ORDER_KEYS if key in feed}
+        own = {"version": VERSION, "base_seed": self._base_seed, "epoch": self.epoch, "order": order}
+        if self._dataset_epoch is not None:
+            own["dataset_epoch"] = self._dataset_epoch
         if self.places.ended and not self.finished:
             own["ended_workers"] = sorted(self.places.ended)
         made = self.left_out() if self._left_out_then is None else self._left_out_then

@@ -48,6 +48,7 @@ class SavedState:
     left_out: int
     fingerprint: Optional[dict[str, Any]]
     sampler_epoch: Optional[int]
+    dataset_epoch: Optional[int]
 
     @staticmethod
     def read(state: dict[str, Any]) -> SavedState:
@@ -100,6 +101,7 @@ class SavedState:
             left_out=own.get("left_out", 0),
             fingerprint=own.get("fingerprint"),
             sampler_epoch=order.get("sampler_epoch"),
+            dataset_epoch=own.get("dataset_epoch"),
         )
 
     @property

@@ -43,9 +43,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         self._num_yielded = progress.yielded
         if saved is not None and not saved.finished:
             put_back(self._dataset, saved.dataset_state)  # behind the draws of its epoch: it may hold the state of torch's generator
-        self._dataset_fetcher = _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
-        )
+        self._dataset_fetcher = self._make_fetcher()
         self._skip = loader.on_error == "skip"
         self._least = loader.batch_size if loader.drop_last else 1
         if loader.on_error != "raise":
@@ -57,6 +55,11 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         progress.runs_inline(self)
         if saved is not None:
             self._go_on(saved)
+
+    def _make_fetcher(self) -> Any:
+        return _DatasetKind.create_fetcher(
+            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+        )
 
     def _go_on(self, saved: SavedState) -> None:
         fetcher, parts = self._dataset_fetcher, saved.fetcher_state

@@ -29,6 +29,7 @@ class Resumed:
     def _begin(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         """torch's draws, and what the loader says of its workers."""
         progress.prepare()
+        progress.workers_begin(loader.dataset, resumes=True)
         _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
         self._begin_record(record, progress, "_MultiProcessingDataLoaderIter")  # type: ignore[attr-defined]
         self._prefetch_factor = loader.prefetch_factor
@@ -47,6 +48,7 @@ class Resumed:
         if not first_iter:
             self._record.epoch += 1  # type: ignore[attr-defined]
             self._progress.epoch = self._record.epoch  # type: ignore[attr-defined]
+            self._progress.workers_begin(loader.dataset, resumes=False)
         self._in_position, self._are_new = False, first_iter
         super()._reset(loader, first_iter)  # type: ignore[misc]
         if first_iter:

@@ -60,7 +60,7 @@ class DeviceLoaderTest : public ::testing::Test {
       paths->append(folder_.write(std::to_string(damaged) + std::to_string(i) + ".jpg", bytes));
       result->labels.push_back(i * 3);
     }
-    result->paths = paths;
+    result->files = std::make_shared<PathFiles>(paths);
     result->pipeline = ImagePipeline::create(std::move(chain));
     result->fallback = std::make_shared<DisguisedJpeg>();
     return result;

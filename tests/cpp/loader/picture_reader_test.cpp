@@ -38,9 +38,9 @@ class Painter final : public FallbackDecoder {
 };
 
 Error error_of(const FallbackDecoder* fallback, const Bytes& bytes, bool when_decoding = false) {
-  PictureReader reader(fallback, nullptr);
+  PictureReader reader(fallback, [] { return "name"; }, nullptr);
   try {
-    const PictureHeader& header = reader.open(bytes, "name");
+    const PictureHeader& header = reader.open(bytes);
     EXPECT_TRUE(when_decoding);
     reader.decode({0, 0, header.width, header.height});
   } catch (const Error& error) {
@@ -66,10 +66,10 @@ Bytes with_too_few_rows() {
 
 TEST(PictureReader, SoundFilesOfKnownFormatsNeedNoFallback) {
   const Painter painter(5, 5);
-  PictureReader reader(&painter, nullptr);
+  PictureReader reader(&painter, [] { return "name"; }, nullptr);
   for (const char* name : {"jpeg/420_33x15.jpg", "png/rgb8.png", "webp/lossy.webp"}) {
     const Bytes bytes = data_file(name);
-    const PictureHeader header = reader.open(bytes, name);
+    const PictureHeader header = reader.open(bytes);
     const ImageView view = reader.decode({1, 2, 3, header.height - 2});
     EXPECT_EQ(view.width, 3);
     EXPECT_EQ(view.height, header.height - 2);
@@ -84,9 +84,9 @@ TEST(PictureReader, AFallbackHasTheLastWordAboutAllButJpeg) {
   webp.resize(webp.size() - 1);
   jpeg.resize(100);
   const Painter painter(6, 7);
-  PictureReader reader(&painter, nullptr);
+  PictureReader reader(&painter, [] { return "name"; }, nullptr);
   for (const Bytes& bytes : {png, webp, Bytes{'G', 'I', 'F', '8'}}) {
-    const PictureHeader header = reader.open(bytes, "name");
+    const PictureHeader header = reader.open(bytes);
     EXPECT_EQ(header.width, 6);
     EXPECT_EQ(header.height, 7);
     EXPECT_EQ(header.orientation, 3);
@@ -102,8 +102,8 @@ TEST(PictureReader, AFallbackHasTheLastWordAboutAllButJpeg) {
 TEST(PictureReader, DamageThatShowsInDecodingGoesToTheFallback) {
   const Bytes bytes = with_too_few_rows();
   const Painter painter(5, 4), other_size(4, 5);
-  PictureReader reader(&painter, nullptr);
-  EXPECT_EQ(reader.open(bytes, "name").orientation, 6);
+  PictureReader reader(&painter, [] { return "name"; }, nullptr);
+  EXPECT_EQ(reader.open(bytes).orientation, 6);
   EXPECT_EQ(reader.decode({1, 1, 2, 2}).row(1)[4], Painter::kColor);
   EXPECT_EQ(painter.calls, 1);
   EXPECT_NE(std::string(error_of(&other_size, bytes, true).what()).find("too few"), std::string::npos) << "a crop may not fit";

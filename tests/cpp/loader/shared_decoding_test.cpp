@@ -34,7 +34,7 @@ Speed speed(const std::shared_ptr<ImageDataset>& images, bool balances, microsec
   decoder.per_picture = per_picture;
   DeviceLoader loader(images, options, fake,
                       fake_decoding(fake, decoder, std::make_shared<FakeDecoder::Counts>()));
-  const auto size = static_cast<int64_t>(images->paths->size());
+  const auto size = images->files->size();
   DeviceBatch batch;
   Speed result{};
   for (int epoch = 0; epoch < 2; ++epoch) {  // the first one to get to know the speeds
@@ -92,7 +92,7 @@ TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
   auto images = std::make_shared<ImageDataset>();
   auto paths = std::make_shared<PathTable>();
   for (int i = 0; i < kPictures; ++i) paths->append(file);
-  images->paths = paths;
+  images->files = std::make_shared<PathFiles>(paths);
   images->labels.assign(kPictures, 0);
   images->pipeline = ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}});
   const Speed cpu = speed(images, false, microseconds(1), 0);

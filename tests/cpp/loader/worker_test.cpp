@@ -49,7 +49,7 @@ class WorkerTest : public ::testing::Test {
     for (const std::string& file : files) paths->append(file);
     auto result = std::make_shared<ImageDataset>();
     result->labels.assign(files.size(), 3);
-    result->paths = paths;
+    result->files = std::make_shared<PathFiles>(paths);
     result->pipeline = ImagePipeline::create(std::move(chain));
     if (with_fallback) result->fallback = std::make_shared<DisguisedJpeg>();
     return result;

@@ -1,0 +1,281 @@
+"""What WebDataset and Mixture share: a pipeline as data, its epochs, its state, and the fluent methods (fluent.py).
+
+A pipeline is never changed: each method returns another one with one more stage. What changes is the place of its latest iterator:
+
+    iter() makes an iterator, which begins at its first next(): at the place that was loaded, or else at the start of an epoch
+    the epoch is the one that set_epoch() named, once; then always the next one
+    state_dict() is the place of the iterator that was made last
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+from torch.utils.data import IterableDataset
+
+from millrace.ranks import world
+
+from .flow import Context, Flow, Place, Stage, build
+from .fluent import Fluent
+from .split import Reader
+
+_VERSION = 1
+ENDLESS = sys.maxsize  # samples or repetitions
+
+
+class EpochBoard:
+    """The epoch that was set, where copies of a dataset in other processes and threads see it: [epoch, how often it was set]."""
+
+    def __init__(self) -> None:
+        self._numbers = torch.zeros(2, dtype=torch.int64).share_memory_()
+
+    def set(self, epoch: int) -> None:
+        self._numbers[0] = epoch
+        self._numbers[1] += 1
+
+    def read(self) -> tuple[int, int]:
+        epoch, times = self._numbers.tolist()
+        return epoch, times
+
+    def __deepcopy__(self, memo: Any) -> EpochBoard:
+        return self
+
+
+class Run:
+    """One iterator's way through one epoch."""
+
+    def __init__(self) -> None:
+        self.begun = self.ended = False
+        self.epoch = self.repetition = self.given = self.given_now = 0  # given_now: of this repetition
+        self.reader = Reader()
+        self.flow: Optional[Flow] = None
+        self.source: Any = None  # these two: in place of the dataset's own
+        self.stages: Optional[tuple[Stage, ...]] = None
+
+
+class Chain(Fluent, IterableDataset):
+    """Base of pipelines. Subclasses say what the source is, by `_source()`, and what it is made of, by `_facts()`."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+        self._stages: tuple[Stage, ...] = ()
+        self._length: Optional[int] = None
+        self._repetitions = 1
+        self._most: Optional[int] = None  # samples of an epoch
+        self._forget()
+
+    def _forget(self) -> None:
+        self._board = EpochBoard()
+        self._seen = 0  # how often the epoch had been set when it was last looked at
+        self._last = -1  # the latest epoch that began
+        self._told: Optional[tuple[int, int]] = None  # how often it had been set when this process told its workers, and the process
+        self._latest: Optional[Run] = None
+        self._pending: Optional[dict[str, Any]] = None
+        self._world: Optional[tuple[int, int]] = None
+
+    # ---------------------------------------------------------------- to be defined
+
+    def _source(self, context: Context, own: Any) -> Flow:
+        raise NotImplementedError
+
+    def _facts(self) -> list[str]:
+        """What a place in the source depends on."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- the pipeline
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The steps behind the source, in order, as data (stages.py, holding.py)."""
+        return self._stages
+
+    def compose(self, *stages: Any) -> Any:
+        """With further stages: ours (`millrace.datasets.webdataset.Stage`), functions from an iterator to an iterator, or objects with `run`.
+
+        What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up to it.
+        """
+        other = self._copy()
+        other._stages = (*self._stages, *map(_as_stage, stages))
+        return other
+
+    def _copy(self) -> Any:
+        other = copy.copy(self)
+        other._forget()
+        other._world = self._world
+        return other
+
+    def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
+        """An epoch is `nepochs` times the data (-1: endless), each time in another order; `nbatches`: at most so many items of it."""
+        other = self._copy()
+        other._repetitions = nepochs if nepochs > 0 else ENDLESS
+        other._most = nbatches if nbatches > 0 and other._repetitions != 1 else None
+        return other
+
+    def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
+        """An epoch has this many items (samples, or batches behind batched()) for each reader; the data are repeated as often as it takes."""
+        other = self._copy()
+        other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
+        return other
+
+    def with_length(self, n: int, silent: bool = False) -> Any:
+        """len() says `n`. It changes nothing else: with_epoch() does. `silent` has no effect; there is no warning."""
+        other = self._copy()
+        other._length = n
+        return other
+
+    def __len__(self) -> int:
+        if self._length is None:
+            raise TypeError(f"a {type(self).__name__} has no length; declare one with .with_length(n)")
+        return self._length
+
+    def __bool__(self) -> bool:
+        return True
+
+    # ---------------------------------------------------------------- epochs
+
+    @property
+    def epoch(self) -> int:
+        """The one that the next iterator begins with, in this process."""
+        if self._pending is not None:
+            return self._pending["epoch"]
+        epoch, times = self._board.read()
+        is_new = times != self._seen and self._told != (times, os.getpid())
+        return epoch if is_new else self._last + 1
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iterator, here and in worker processes, begins this epoch; those after it the ones that follow."""
+        if self._pending is not None and self._pending["epoch"] != epoch:
+            self._pending = None
+        self._board.set(epoch)
+
+    def _tell_workers(self, saved_epoch: Optional[int]) -> int:
+        """Called by a DataLoader before its workers begin an epoch: they all take this one."""
+        epoch = self.epoch if saved_epoch is None else saved_epoch
+        self._board.set(epoch)
+        self._told, self._last = (self._board.read()[1], os.getpid()), epoch
+        if self._pending is not None and "places" not in self._pending:
+            self._pending = None  # it named the epoch that begins now
+        return epoch
+
+    def _begin(self, run: Run) -> Optional[list[Any]]:
+        """The entries of the place at which the run begins; None at the start of the epoch."""
+        pending, run.reader = self._pending, Reader.here(self._world)
+        run.epoch, places = self.epoch, None
+        if pending is not None and "places" in pending:
+            self._check(pending, run.reader)
+            run.repetition, run.given, run.given_now = pending["repetition"], *pending["given"]
+            places = pending["places"]
+        self._pending, self._last, self._seen = None, run.epoch, self._board.read()[1]
+        run.begun = True
+        return places
+
+    # ---------------------------------------------------------------- iterating
+
+    def __iter__(self) -> Iterator[Any]:
+        run = self._latest = Run()
+        return self._items(run)
+
+    def iterate(self, source: Any, stages: tuple[Stage, ...]) -> Iterator[Any]:
+        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places."""
+        run = self._latest = Run()
+        run.source, run.stages = source, stages
+        return self._items(run)
+
+    def _items(self, run: Run) -> Iterator[Any]:
+        places = self._begin(run)
+        most = ENDLESS if self._most is None else self._most
+        while run.repetition < self._repetitions and run.given < most:
+            run.flow = self._flow(run, Context(self.seed, run.epoch, run.repetition, run.reader), places)
+            places = None
+            if most == ENDLESS and self._repetitions == 1:
+                yield from run.flow  # counted by nobody, as nobody asks
+                break
+            for item in run.flow:
+                run.given += 1
+                run.given_now += 1
+                yield item
+                if run.given >= most:
+                    break
+            else:
+                if run.given_now == 0:  # there is nothing to repeat
+                    break
+                run.repetition, run.given_now = run.repetition + 1, 0
+        run.ended, run.flow = True, None
+
+    def _flow(self, run: Run, context: Context, places: Optional[Place]) -> Flow:
+        source = (run.source or self._source)(context, None if places is None else places[0])
+        stages = self._stages if run.stages is None else run.stages
+        return build(source, stages, context, None if places is None else places[1:])
+
+    # ---------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iterator that was made last stands: numbers, whatever samples are held. Behind its end: the start of the next epoch.
+
+        It belongs to one reader, that is, one worker of one rank; a DataLoader keeps those of its workers.
+        """
+        run = self._latest
+        if self._pending is not None and (run is None or not run.begun):
+            return copy.deepcopy(self._pending)
+        if run is None or not run.begun or run.ended:
+            return {"version": _VERSION, "epoch": self.epoch}
+        return {
+            "version": _VERSION,
+            "epoch": run.epoch,
+            "repetition": run.repetition,
+            "given": [run.given, run.given_now],
+            "places": [] if run.flow is None else run.flow.place(),
+            "reader": [run.reader.rank, run.reader.ranks, run.reader.worker, run.reader.workers],
+            "pipeline": self._described(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next iterator goes on where `state` was taken. ValueError when it is of another version, or of another pipeline."""
+        if state.get("version") != _VERSION:
+            raise ValueError(
+                f"this state has version {state.get('version')!r}, and this millrace reads version {_VERSION} of a {type(self).__name__}'s"
+            )
+        if state.get("pipeline", self._described()) != self._described():
+            raise ValueError(
+                f"the state was saved for the pipeline {' | '.join(state['pipeline'])}, and this one is {' | '.join(self._described())}; "
+                "resume with the same shards, seed and stages"
+            )
+        self._pending, self._latest = copy.deepcopy(dict(state)), None
+
+    def _described(self) -> list[str]:
+        """All that a place depends on."""
+        return [*self._facts(), *(str(stage) for stage in self._stages if stage.counts)]
+
+    def _check(self, state: dict[str, Any], reader: Reader) -> None:
+        then = Reader(*state["reader"])
+        if then != reader:
+            raise ValueError(
+                f"the state is that of worker {then.worker} of {then.workers} in rank {then.rank} of {then.ranks}, and this is worker "
+                f"{reader.worker} of {reader.workers} in rank {reader.rank} of {reader.ranks}; load the DataLoader's state, with as many "
+                "workers and ranks as then"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For worker processes that are not forked: they see the epochs that are set here, and which rank this is."""
+        return {**self.__dict__, "_latest": None, "_told": None, "_world": world()}
+
+
+def _as_stage(thing: Any) -> Stage:
+    if isinstance(thing, Stage):
+        return thing
+    from .holding import Composed
+
+    if not callable(getattr(thing, "run", thing)):
+        raise TypeError(f"compose() takes stages or functions from an iterator to an iterator, not {type(thing).__name__}")
+    return Composed(thing)
+
+
+def seed_of(seed: Optional[int]) -> int:
+    """The one that was given, else the environment's WDS_SEED, else 0: ranks must have the same."""
+    return int(os.environ.get("WDS_SEED", "0")) if seed is None else seed

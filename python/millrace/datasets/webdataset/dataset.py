@@ -1,0 +1,132 @@
+"""WebDataset: samples in tar shards, read as the webdataset package reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, Optional, Union
+
+from millrace.ranks import world
+
+from .chain import ENDLESS, Chain, seed_of
+from .flow import Context, Flow
+from .handlers import Handler, reraise_exception
+from .shards import Shards
+from .split import SPLITTERS, Reader, Splitter
+from .urls import expand_urls
+
+
+class WebDataset(Chain):
+    """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__": shard, "jpg": ..., "cls": ...}.
+
+    An IterableDataset; fluent methods (fluent.py) append stages, each making a new dataset:
+
+    >>> WebDataset("train-{000..127}.tar", shardshuffle=True).shuffle(1000).decode("pil").to_tuple("jpg;png", "cls").batched(64)
+
+    Differences to the webdataset package: ranks and workers divide the shards by themselves, and when there are fewer shards than readers,
+    the samples (describe_split()). All random choices depend on (seed, epoch), so the same seed gives the same order, another one in each
+    epoch; and a place in it can be saved and taken up at every sample. Pickled fields are refused unless decode() allows them.
+
+    With millrace.DataLoader epochs count themselves. With torch's and workers, call set_epoch(epoch) before each one.
+
+    Args:
+        urls: "train-{000..127}.tar", several of them joined by "::", or any iterable of paths and URLs.
+        handler: what to do about shards and samples that cannot be read (handlers.py); the default raises.
+        mode: None, or "resampled".
+        resampled: endless: shards are drawn with replacement, by each reader from all of them. Declare an epoch with with_epoch().
+        repeat: True is .repeat().
+        shardshuffle: True or a number: the shards in random order, another one in each epoch, the same on all ranks.
+        cache_size: bytes that the shards in cache_dir may have; -1: no limit.
+        cache_dir: a folder where shards from elsewhere are kept.
+        detshuffle: no effect, as shuffles are deterministic.
+        nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples where there are too few;
+            "shards", "samples": these only. None: everybody reads all. Or a function from an iterator of {"url": ...} to one of those that
+            this reader takes, as webdataset's.
+        select_files, rename_files: functions of the names in the archives, called in the order rename, select.
+        empty_check: a reader that finds no sample in its shards raises ValueError.
+        verbose: prints which shard is opened.
+        seed: of all shuffles; the same on all ranks. None: WDS_SEED of the environment, or 0.
+
+    ValueError for arguments that mean nothing. Errors in shards: CorruptDataError naming the shard and the offset; FileNotFoundError and
+    the like for those that cannot be opened; ValueError for a name that is twice in a sample.
+    """
+
+    def __init__(
+        self,
+        urls: Union[str, Iterable[str]],
+        handler: Handler = reraise_exception,
+        mode: Optional[str] = None,
+        resampled: bool = False,
+        repeat: bool = False,
+        shardshuffle: Union[None, bool, int] = None,
+        cache_size: int = -1,
+        cache_dir: Optional[str] = None,
+        url_to_name: Optional[Callable[[str], str]] = None,
+        detshuffle: bool = False,
+        nodesplitter: Splitter = "auto",
+        workersplitter: Splitter = "auto",
+        select_files: Optional[Callable[[str], bool]] = None,
+        rename_files: Optional[Callable[[str], str]] = None,
+        empty_check: bool = True,
+        verbose: bool = False,
+        seed: Optional[int] = None,
+    ) -> None:
+        super().__init__(seed_of(seed))
+        if mode not in (None, "resampled"):
+            raise ValueError(f"mode={mode!r} is unknown; use None or 'resampled'")
+        if url_to_name is not None:
+            raise ValueError("url_to_name has no meaning here: the cache names its files itself; leave it out")
+        for name, splitter in (("nodesplitter", nodesplitter), ("workersplitter", workersplitter)):
+            if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
+                raise ValueError(f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}")
+        if isinstance(urls, dict) or (isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json", "/"))):
+            raise ValueError(f"urls={urls!r}: shards are named by braces or a list here, not by a specification or folder")
+        self.shards = Shards(
+            tuple(expand_urls(urls)),
+            bool(shardshuffle) and not (resampled or mode == "resampled"),
+            resampled or mode == "resampled",
+            nodesplitter,
+            workersplitter,
+            select_files,
+            rename_files,
+            handler,
+            empty_check,
+            None if cache_dir is None and "WDS_CACHE" not in os.environ else os.path.expanduser(cache_dir or os.environ["WDS_CACHE"]),
+            int(os.environ.get("WDS_CACHE_SIZE", cache_size)),
+            verbose,
+        )
+        if repeat:
+            self._repetitions = ENDLESS
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """All shards."""
+        return self.shards.urls
+
+    def describe_split(self, num_workers: int = 0, ranks: Optional[int] = None) -> str:
+        """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as many as there are."""
+        if self.shards.resampled:
+            return f"{len(self.urls)} shards, resampled: every reader draws shards from all of them, with replacement"
+        ranks, workers = world()[1] if ranks is None else ranks, max(1, num_workers)
+        lines = []
+        for rank in range(ranks):
+            for worker in range(workers):
+                context = Context(self.seed, self.epoch, 0, Reader(rank, ranks, worker, workers))
+                share = self.shards.share(context)
+                if not lines:
+                    lines.append(f"{share.why}, in epoch {self.epoch}:")
+                names = ", ".join(self.urls[number] for number in share.shards[:8]) + (", ..." if len(share.shards) > 8 else "")
+                part = "" if share.stride == 1 else f", every {share.stride}. sample from number {share.offset}"
+                lines.append(f"  rank {rank}, worker {worker}: {len(share.shards)} of {len(self.urls)} shards{part}: {names}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"WebDataset({len(self.urls)} shards, seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
+
+    def _source(self, context: Context, own: Any) -> Flow:
+        return self.shards.run(context, own)
+
+    def _facts(self) -> list[str]:
+        shards = self.shards
+        order = "resampled" if shards.resampled else "shuffled" if shards.shuffled else "in order"
+        return [f"{len(shards.urls)} shards {order}, seed {self.seed}"]

@@ -1,0 +1,249 @@
+"""What a field's bytes mean, by its extension: webdataset's table, but nothing is unpickled unless it was allowed by name.
+
+A sample's fields are decoded one by one, each by the first decoder that gives something other than None: those before (gz), the ones
+that decode() was given, and those behind (this table). What none of them knows stays bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import struct
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+
+from millrace.errors import CorruptDataError, UnavailableError
+
+from .images import ImageHandler
+
+Decoder = Callable[[str, bytes], Any]
+AllowPickle = Union[bool, Collection[str]]
+
+MOST_UNPACKED = 2**32  # bytes that a compressed field may have
+
+
+class DecodingError(CorruptDataError):
+    """A field could not be decoded. `url`, `key`, `field`: of which sample; the cause is what its decoder raised."""
+
+    url: Optional[str] = None
+    key: Optional[str] = None
+    field: Optional[str] = None
+
+
+class PickleRefused(ValueError):
+    """A field is a pickle, or needs one, and that was not allowed."""
+
+
+@dataclass(frozen=True)
+class Continue:
+    """What a decoder returns that has only unwrapped the data: the others go on with it, under another name."""
+
+    key: str
+    data: bytes
+
+
+def gzfilter(key: str, data: bytes) -> Optional[Continue]:
+    """Unpacks a field whose name ends in .gz. ValueError when it has more than 4 GiB."""
+    if not key.endswith(".gz"):
+        return None
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        unpacked = file.read(MOST_UNPACKED + 1)
+    if len(unpacked) > MOST_UNPACKED:
+        raise ValueError(f"the field unpacks to more than {MOST_UNPACKED} bytes")
+    return Continue(key[:-3], unpacked)
+
+
+# ---------------------------------------------------------------- the table
+
+
+def _text(data: bytes, pickles: bool) -> str:
+    return data.decode("utf-8")
+
+
+def _number(data: bytes, pickles: bool) -> int:
+    return int(data)
+
+
+def _json(data: bytes, pickles: bool) -> Any:
+    return json.loads(data)
+
+
+def _pickle(data: bytes, pickles: bool) -> Any:
+    if not pickles:
+        raise PickleRefused("it is a pickle, which can run any code when it is read")
+    return pickle.loads(data)
+
+
+def _torch(data: bytes, pickles: bool) -> Any:
+    try:
+        return torch.load(io.BytesIO(data), weights_only=not pickles, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        if pickles:
+            raise
+        raise PickleRefused(f"it holds more than tensors, which takes a pickle that can run any code ({_first_line(error)})") from None
+
+
+def _npy(data: bytes, pickles: bool) -> np.ndarray:
+    try:
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=pickles)
+    except ValueError as error:
+        raise _as_refusal(error) from None
+
+
+def _npz(data: bytes, pickles: bool) -> dict[str, np.ndarray]:
+    try:
+        return dict(np.load(io.BytesIO(data), allow_pickle=pickles))
+    except ValueError as error:
+        raise _as_refusal(error) from None
+
+
+def _as_refusal(error: ValueError) -> ValueError:
+    if "allow_pickle" not in str(error):
+        return error
+    return PickleRefused("it is an array of objects, or no array at all, which takes a pickle that can run any code")
+
+
+def _tensors(data: bytes, pickles: bool) -> list[np.ndarray]:
+    """The "ten" format: chunks of a mark, a length and as many bytes, padded to 64; each array a chunk of its description and one of data."""
+    chunks, position, view = [], 0, memoryview(data)
+    while position < len(data):
+        mark, length = struct.unpack_from("<8sq", data, position)
+        position += 16
+        if mark != b"~TenBin~" or not 0 <= length <= len(data) - position:
+            raise ValueError(f"no tensor begins at byte {position - 16}")
+        chunks.append(view[position : position + length])
+        position += (length + 63) // 64 * 64
+    return [_tensor(description, values) for description, values in zip(chunks[::2], chunks[1::2])]
+
+
+_TEN_TYPES = frozenset("f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split())
+
+
+def _tensor(description: memoryview, values: memoryview) -> np.ndarray:
+    name, _, dimensions = struct.unpack_from("<8s8sq", description)
+    dtype = name.rstrip(b"\0").decode("ascii")
+    if dtype not in _TEN_TYPES or not 0 <= dimensions <= (len(description) - 24) // 8:
+        raise ValueError(f"it describes a tensor of type {dtype!r} and {dimensions} dimensions")
+    return np.frombuffer(values, dtype).reshape(struct.unpack_from(f"<{dimensions}q", description, 24))
+
+
+def _msgpack(data: bytes, pickles: bool) -> Any:
+    return _package("msgpack").unpackb(data)
+
+
+def _cbor(data: bytes, pickles: bool) -> Any:
+    return _package("cbor").loads(data)
+
+
+def _package(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError:
+        raise UnavailableError(f"decoding needs the package {name}: pip install {name}, or leave the field out with decode(only=...)") from None
+
+
+TABLE: dict[str, Callable[[bytes, bool], Any]] = {
+    **dict.fromkeys(("txt", "text", "transcript"), _text),
+    **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), _number),
+    **dict.fromkeys(("json", "jsn"), _json),
+    **dict.fromkeys(("pkl", "pickle", "pyd"), _pickle),
+    **dict.fromkeys(("ten", "tb"), _tensors),
+    **dict.fromkeys(("mp", "msg"), _msgpack),
+    "pth": _torch,
+    "npy": _npy,
+    "npz": _npz,
+    "cbor": _cbor,
+}
+
+
+@dataclass(frozen=True)
+class BasicHandlers:
+    """The table as a decoder. `allow_pickle`: True, or the extensions of which it holds."""
+
+    allow_pickle: AllowPickle = False
+
+    def __call__(self, key: str, data: bytes) -> Any:
+        extension = key.rpartition(".")[2]
+        decode = TABLE.get(extension)
+        if decode is None:
+            return None
+        allowed = self.allow_pickle
+        return decode(data, allowed if isinstance(allowed, bool) else extension in allowed)
+
+
+# ---------------------------------------------------------------- samples
+
+
+class SampleDecoder:
+    """`decoder(sample)`: a new dict with its fields decoded. What the arguments mean: see WebDataset.decode()."""
+
+    def __init__(
+        self,
+        handlers: Iterable[Union[str, Decoder]],
+        pre: Optional[Iterable[Decoder]] = None,
+        post: Optional[Iterable[Decoder]] = None,
+        only: Union[None, str, Collection[str]] = None,
+        partial: bool = False,
+        allow_pickle: AllowPickle = False,
+    ) -> None:
+        middle = [ImageHandler(handler) if isinstance(handler, str) else handler for handler in handlers]
+        before = [gzfilter] if pre is None else list(pre)
+        behind = [BasicHandlers(allow_pickle)] if post is None else list(post)
+        self._decoders: list[Decoder] = [*before, *middle, *behind]
+        for decoder in self._decoders:
+            if not callable(decoder):
+                raise TypeError(f"a decoder should be a function of (key, data) or a name, not {type(decoder).__name__}")
+        self._only = None if only is None else frozenset(only.split() if isinstance(only, str) else only)
+        self._partial = partial
+
+    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(sample, dict):
+            raise TypeError(f"decode() takes samples that are dicts, not {type(sample).__name__}; put it before to_tuple()")
+        result = {}
+        for name, value in sample.items():
+            if name[:2] == "__":
+                result[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+            elif (self._only is not None and name not in self._only) or (self._partial and not isinstance(value, bytes)):
+                result[name] = value
+            else:
+                result[name] = self._field(sample, name, value)
+        return result
+
+    def _field(self, sample: dict[str, Any], name: str, value: Any) -> Any:
+        try:
+            if not isinstance(value, bytes):
+                raise TypeError(f"it is no bytes but {type(value).__name__}; decode(partial=True) leaves what is decoded already")
+            return self._decoded("." + name, value)
+        except (MemoryError, UnavailableError):
+            raise
+        except Exception as error:
+            raise _named(error, sample, name) from error
+
+    def _decoded(self, key: str, data: bytes) -> Any:
+        for decoder in self._decoders:
+            result = decoder(key, data)
+            if type(result).__name__ == "Continue":  # ours, or webdataset's
+                key, data = result.key, result.data
+            elif result is not None:
+                return result
+        return data
+
+
+def _named(error: Exception, sample: dict[str, Any], name: str) -> DecodingError:
+    url, key = sample.get("__url__"), sample.get("__key__")
+    extension = name.rpartition(".")[2]
+    remedy = f'; if you trust this data: decode(..., allow_pickle=("{extension}",))' if isinstance(error, PickleRefused) else ""
+    named = DecodingError(f"{url}: sample {key!r}, field {name!r} cannot be decoded: {type(error).__name__}: {error}{remedy}")
+    named.path, named.offset = url, -1
+    named.url, named.key, named.field = url, key, name
+    return named
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:200]

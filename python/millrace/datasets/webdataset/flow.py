@@ -1,0 +1,113 @@
+"""Flows: streams of samples that can say where they are, and be made again at that place.
+
+A flow is one stage of a pipeline at work. The invariant, on which resuming rests: between two of its items,
+
+    `place()` is a short list of numbers, and a flow that is made anew with it gives exactly the items that are still to come.
+
+A flow that passes samples on one by one has its source's place. One that holds samples (shuffle, batched, unbatched) has the place
+that its source had before the oldest of them, and numbers of its own by which it knows what of the samples behind that place it had
+given already. So no sample is ever part of a state: what was held is read again, and never more of it than was held.
+An error that leaves a flow ends it, as generators end; its place is then before the samples it had taken and not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Optional, Protocol
+
+from .draws import Draws
+from .split import Reader
+
+Place = list[Any]  # of numbers and lists of them: JSON's types
+
+
+@dataclass(frozen=True)
+class Context:
+    """On what random choices depend, beside their position: nothing else does."""
+
+    seed: int
+    epoch: int
+    repetition: int  # of the data within the epoch
+    reader: Reader
+    stage: int = 0
+
+    def of_stage(self, number: int) -> Context:
+        return replace(self, stage=number)
+
+    def draws(self, *more: object) -> Draws:
+        """For this stage of this reader, in this epoch."""
+        reader = self.reader
+        return Draws(self.seed, self.epoch, self.repetition, self.stage, reader.number, reader.readers, *more)
+
+    @property
+    def shared_key(self) -> int:
+        """The same for all readers, below 2^62: of what is agreed between them. Another one for each epoch and repetition."""
+        return self.epoch if self.repetition == 0 else Draws("repeated", self.epoch, self.repetition).below(0, 2**62)
+
+
+class Flow(Protocol):
+    """Iterated over once. `place()` is asked between two items."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def place(self) -> Place: ...
+
+
+class Through:
+    """A flow that holds nothing between two items: a generator over another flow."""
+
+    def __init__(self, source: Flow, generate: Callable[[Iterator[Any]], Iterator[Any]]) -> None:
+        self._source, self._generate = source, generate
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._generate(iter(self._source))
+
+    def place(self) -> Place:
+        return self._source.place()
+
+
+class Stage:
+    """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by their fields.
+
+    `has_place`: its flow adds an entry to the place. `counts`: places behind it depend on it.
+    """
+
+    has_place = counts = False
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        """The flow of this stage over `source`. `own`: its entry in the place; `source` stands where it is to go on."""
+        return Through(source, self.generate)
+
+    def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
+        """Of stages without a place of their own: what they give, sample by sample."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Optional[Place]) -> Flow:
+    """The whole pipeline. `own`: the entries of the stages that have one, in order; None at the beginning."""
+    entries = iter(own or ())
+    for number, stage in enumerate(stages, 1):
+        source = stage.run(source, context.of_stage(number), next(entries, None) if stage.has_place else None)
+    return source
+
+
+class Opaque:
+    """Any function from an iterator to an iterator. What it holds is not known, so it is resumed by running it from the beginning."""
+
+    def __init__(self, source: Flow, function: Callable[[Iterator[Any]], Iterator[Any]], own: Any) -> None:
+        self._first = source.place()
+        self._source, self._function, self._given = source, function, 0
+        self._skip = own or 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._function(iter(self._source)):
+            self._given += 1
+            if self._given > self._skip:
+                yield item
+
+    def place(self) -> Place:
+        return [*self._first, max(self._given, self._skip)]

@@ -1,0 +1,39 @@
+"""What to do about a sample or shard that cannot be used: functions of the exception, as the webdataset package has them.
+
+True: go on behind it. False: end the stream there. Raising is a third answer, and the default. webdataset's own are taken, too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import NoReturn
+
+Handler = Callable[[Exception], bool]
+
+
+def reraise_exception(error: Exception) -> NoReturn:
+    """Raises the error where the sample would have come."""
+    raise error
+
+
+def ignore_and_continue(error: Exception) -> bool:
+    """Goes on behind it, silently."""
+    return True
+
+
+def warn_and_continue(error: Exception) -> bool:
+    """Goes on behind it, with a warning."""
+    warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
+    return True
+
+
+def ignore_and_stop(error: Exception) -> bool:
+    """Ends the stream there, silently."""
+    return False
+
+
+def warn_and_stop(error: Exception) -> bool:
+    """Ends the stream there, with a warning."""
+    warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
+    return False

@@ -1,0 +1,327 @@
+"""The stages that hold samples or count them: shuffle, batched, listed, unbatched, unlisted, slice, rsample."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Optional
+
+from .collation import default_collation_fn
+from .draws import Draws
+from .flow import Context, Flow, Opaque, Place, Stage
+
+# ---------------------------------------------------------------- shuffle
+
+
+@dataclass(frozen=True)
+class Shuffle(Stage):
+    """Through a buffer of `size` samples, a random one of which comes out each time. The first comes when there are `initial`.
+
+    Before output g (from 0) the buffer has been filled up to min(initial + 2 g, size + g) samples in all, as long as there are more:
+    it grows by one at each output until it is full. Output g is the one in place draw(g, length); the next sample takes that place,
+    or, at the end, the last one. So what the buffer holds is a function of g and of the stream's length.
+    """
+
+    size: int
+    initial: int = 100
+    seed: Optional[int] = None
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return ShuffleFlow(source, self, context.draws("shuffle", self.seed), own)
+
+    def __str__(self) -> str:
+        return f"shuffle({self.size}, initial={self.initial}, seed={self.seed})"
+
+
+class ShuffleFlow:
+    """Its own entry: [outputs given, length of the source or None, number of the sample at which the source's place was noted].
+
+    Places are noted a few times per `size` samples and forgotten when nothing is held that is so old.
+    """
+
+    def __init__(self, source: Flow, stage: Shuffle, draws: Draws, own: Any) -> None:
+        self._source, self._size, self._initial = source, stage.size, max(1, min(stage.initial, stage.size))
+        self._draws = draws
+        self._given, self._total, self._read = own or (0, None, 0)
+        self._resumed = own is not None
+        self._every = max(1, self._size // 8)
+        self._marks: deque[tuple[int, Place]] = deque([(self._read, source.place())])
+        self._numbers: list[int] = []  # of the samples in the buffer
+        self._held: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        items = iter(self._source)
+        if self._resumed:
+            self._refill(items)
+        numbers, held = self._numbers, self._held
+        if self._total is None:
+            wanted = self._wanted(self._given)
+            for item in items:
+                numbers.append(self._read)
+                held.append(item)
+                self._read += 1
+                if self._read % self._every == 0:
+                    self._mark()
+                if self._read == wanted:
+                    yield self._take()
+                    wanted = self._wanted(self._given)
+            self._total = self._read
+        while held:
+            yield self._take()
+
+    def _take(self) -> Any:
+        numbers, held = self._numbers, self._held
+        place = self._draws.below(self._given, len(held))
+        given, held[place], numbers[place] = held[place], held[-1], numbers[-1]
+        held.pop()
+        numbers.pop()
+        self._given += 1
+        return given
+
+    def place(self) -> Place:
+        number, place = self._marks[0]
+        return [*place, [self._given, self._total, number]]
+
+    def _wanted(self, given: int) -> int:
+        """Samples that are read before output `given`."""
+        return min(self._initial + 2 * given, self._size + given)
+
+    def _mark(self) -> None:
+        """Notes where the source stands before sample `_read`."""
+        if self._read > self._marks[-1][0]:
+            self._marks.append((self._read, self._source.place()))
+        oldest = min(self._numbers, default=self._read)
+        while len(self._marks) > 1 and self._marks[1][0] <= oldest:
+            self._marks.popleft()
+
+    def _refill(self, items: Iterator[Any]) -> None:
+        """What the buffer held, from the noted place on. Reads as far as it had read when it last gave something."""
+        self._resumed = False
+        numbers = self._held_numbers()
+        end = max(numbers, default=-1) + 1 if self._total is not None else self._wanted(self._given - 1) if self._given else self._read
+        found: dict[int, Any] = dict.fromkeys(numbers)
+        for number in range(self._read, end):
+            if number % self._every == 0 and number > self._marks[-1][0]:
+                self._marks.append((number, self._source.place()))
+            try:
+                item = next(items)
+            except StopIteration:
+                raise ValueError(
+                    f"the state was taken behind sample {end} of a stream that now has {number}; resume with the same shards and stages"
+                ) from None
+            if number in found:
+                found[number] = item
+        self._read = end if self._total is None else self._total
+        self._numbers[:] = numbers
+        self._held[:] = [found[number] for number in numbers]
+
+    def _held_numbers(self) -> list[int]:
+        """By place in the buffer, behind output `_given`, when as much has been read as that output needed."""
+        numbers: list[int] = []
+        read, end, below = 0, 2**62 if self._total is None else self._total, self._draws.below
+        for given in range(self._given):
+            wanted = min(self._wanted(given), end)
+            numbers.extend(range(read, wanted))
+            read = max(read, wanted)
+            place = below(given, len(numbers))
+            numbers[place] = numbers[-1]
+            numbers.pop()
+        return numbers
+
+
+# ---------------------------------------------------------------- batches
+
+Collate = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Batched(Stage):
+    """Lists of `batchsize` samples, given to `collation_fn` unless it is None; a shorter one at the end if `partial`."""
+
+    batchsize: int
+    collation_fn: Optional[Collate] = default_collation_fn
+    partial: bool = True
+    counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return BatchedFlow(source, self)
+
+    def __str__(self) -> str:
+        return f"batched({self.batchsize}, partial={self.partial})"
+
+
+class BatchedFlow:
+    """Holds samples only while it waits for more."""
+
+    def __init__(self, source: Flow, stage: Batched) -> None:
+        self._source, self._stage = source, stage
+        self._before: Optional[Place] = None  # the first sample of the batch that is being made
+
+    def __iter__(self) -> Iterator[Any]:
+        items, size, collate = iter(self._source), self._stage.batchsize, self._stage.collation_fn
+        while True:
+            self._before = self._source.place()
+            batch = list(islice(items, size))
+            if not batch or (len(batch) < size and not self._stage.partial):
+                self._before = None
+                return
+            made = batch if collate is None else collate(batch)
+            self._before = None
+            yield made
+
+    def place(self) -> Place:
+        return self._source.place() if self._before is None else self._before
+
+
+@dataclass(frozen=True)
+class Unbatched(Stage):
+    """The samples of batches: tuples of fields that have a length, or dicts of them."""
+
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return UnpackedFlow(source, rows_of, own)
+
+    def __str__(self) -> str:
+        return "unbatched()"
+
+
+@dataclass(frozen=True)
+class Unlisted(Stage):
+    """The elements of lists."""
+
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return UnpackedFlow(source, _elements_of, own)
+
+    def __str__(self) -> str:
+        return "unlisted()"
+
+
+class UnpackedFlow:
+    """Its own entry: how many of the present batch it has given."""
+
+    def __init__(self, source: Flow, unpack: Callable[[Any], Iterator[Any]], own: Any) -> None:
+        self._source, self._unpack, self._given = source, unpack, own or 0
+        self._before = source.place()
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in iter(self._source):
+            first = self._given
+            for row in islice(self._unpack(batch), first, None):
+                self._given += 1
+                yield row
+            self._given, self._before = 0, self._source.place()
+
+    def place(self) -> Place:
+        return [*self._before, self._given]
+
+
+def rows_of(batch: Any) -> Iterator[Any]:
+    """ValueError for what is no batch, and for fields of different lengths."""
+    if isinstance(batch, (list, tuple)):
+        for row in range(len(batch[0])):
+            yield tuple(field[row] for field in batch)
+    elif isinstance(batch, dict):
+        lengths = {name: len(field) for name, field in batch.items()}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"unbatched() needs fields of one length, but they have {lengths}")
+        for row in range(next(iter(lengths.values()))):
+            yield {name: field[row] for name, field in batch.items()}
+    else:
+        raise ValueError(f"unbatched() takes tuples, lists or dicts of fields, not {type(batch).__name__}")
+
+
+def _elements_of(batch: Any) -> Iterator[Any]:
+    if not isinstance(batch, list):
+        raise ValueError(f"unlisted() takes lists, as listed() makes them, not {type(batch).__name__}")
+    return iter(batch)
+
+
+# ---------------------------------------------------------------- counted
+
+
+@dataclass(frozen=True)
+class Slice(Stage):
+    """itertools.islice of the samples of each reader."""
+
+    start: int
+    stop: Optional[int]
+    step: int = 1
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return CountedFlow(source, self._select, own)
+
+    def _select(self, items: Iterator[Any], flow: CountedFlow) -> Iterator[Any]:
+        while self.stop is None or flow.count < self.stop:
+            item = next(items, _END)
+            if item is _END:
+                return
+            number = flow.count
+            flow.count = number + 1
+            if number >= self.start and (number - self.start) % self.step == 0:
+                yield item
+
+    def __str__(self) -> str:
+        return f"slice({self.start}, {self.stop}, {self.step})"
+
+
+@dataclass(frozen=True)
+class RandomSample(Stage):
+    """Each sample with probability `p`, which depends on (seed, epoch, reader, its number in the reader's stream)."""
+
+    p: float = 0.5
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        draws = context.draws("rsample")
+
+        def select(items: Iterator[Any], flow: CountedFlow) -> Iterator[Any]:
+            for item in items:
+                number = flow.count
+                flow.count = number + 1
+                if draws.uniform(number) < self.p:
+                    yield item
+
+        return CountedFlow(source, select, own)
+
+    def __str__(self) -> str:
+        return f"rsample({self.p})"
+
+
+_END = object()
+
+
+class CountedFlow:
+    """Its own entry: how many samples of the source it has seen."""
+
+    def __init__(self, source: Flow, select: Callable[[Iterator[Any], CountedFlow], Iterator[Any]], own: Any) -> None:
+        self._source, self._select, self.count = source, select, own or 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._select(iter(self._source), self)
+
+    def place(self) -> Place:
+        return [*self._source.place(), self.count]
+
+
+# ---------------------------------------------------------------- anything else
+
+
+@dataclass(frozen=True)
+class Composed(Stage):
+    """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the beginning."""
+
+    function: Any
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return Opaque(source, getattr(self.function, "run", self.function), own)
+
+    def __str__(self) -> str:
+        return f"compose({getattr(self.function, '__name__', type(self.function).__name__)})"

@@ -1,0 +1,118 @@
+"""The beginning of every pipeline: shards in the epoch's order, divided among the readers, and the samples in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+
+from millrace import _core
+from millrace.samplers.plain import SEED_BITS
+
+from .draws import Draws
+from .flow import Context, Flow, Place
+from .handlers import Handler, reraise_exception
+from .open_shards import opened_shards
+from .split import Share, Splitter, share_of
+
+
+@dataclass(frozen=True)
+class Shards:
+    """What WebDataset was made with, as data."""
+
+    urls: tuple[str, ...]
+    shuffled: bool = False
+    resampled: bool = False
+    nodesplitter: Splitter = "auto"
+    workersplitter: Splitter = "auto"
+    select_files: Optional[Callable[[str], bool]] = None
+    rename_files: Optional[Callable[[str], str]] = None
+    handler: Handler = reraise_exception
+    empty_check: bool = True
+    cache_dir: Optional[str] = None
+    cache_size: int = -1
+    verbose: bool = False
+
+    def run(self, context: Context, own: Any = None) -> Flow:
+        return ShardFlow(self, context, own)
+
+    def order(self, seed: int, shared_key: int) -> list[int]:
+        """The numbers of the shards as they come in an epoch: the same for all readers."""
+        count = len(self.urls)
+        if not self.shuffled:
+            return list(range(count))
+        permutation = _core.KeyedPermutation(count, seed & SEED_BITS, shared_key)
+        return permutation.at(np.arange(count, dtype=np.int64)).tolist()
+
+    def share(self, context: Context) -> Share:
+        """What the reader reads; not asked of a resampled dataset."""
+        order = self.order(context.seed, context.shared_key)
+        return share_of(context.reader, order, list(self.urls), self.nodesplitter, self.workersplitter)
+
+    def resampled_urls(self, context: Context, first: int) -> Iterator[str]:
+        """Endless: the reader's draws with replacement from all shards, from number `first` on."""
+        draws = Draws(context.seed, context.epoch, context.repetition, "resampled")
+        reader, position = context.reader, first
+        while True:
+            yield self.urls[draws.below(reader.number + position * reader.readers, len(self.urls))]
+            position += 1
+
+
+class ShardFlow:
+    """The samples of one reader. Its place: [[shards behind it, samples behind it in the present shard]].
+
+    Samples are counted with those that other readers take, so the count is where the shard's reader starts.
+    """
+
+    def __init__(self, shards: Shards, context: Context, own: Any) -> None:
+        self._shards, self._context = shards, context
+        self._shard, self._sample = own or (0, 0)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        shards, found = self._shards, self._shard + self._sample > 0
+        urls, stride, offset, why = self._part()
+        for url, source in opened_shards(urls, shards.cache_dir, shards.cache_size):
+            if shards.verbose:
+                print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
+            reader: Any = None
+            while True:
+                try:
+                    if reader is None:
+                        reader = self._reader(source)
+                    for sample in reader:
+                        number = self._sample
+                        self._sample = number + 1
+                        found = True
+                        if stride == 1 or (number + self._shard) % stride == offset:
+                            yield sample
+                    break
+                except Exception as error:
+                    if not shards.handler(error):
+                        return
+                    if reader is None:
+                        break
+            self._shard, self._sample = self._shard + 1, 0
+        if not found and shards.empty_check:
+            raise ValueError(
+                f"{self._context.reader} found no samples: {why}. Look whether the shards are empty or all were skipped by the handler; "
+                "if that is as it should be: WebDataset(..., empty_check=False)"
+            )
+
+    def place(self) -> Place:
+        return [[self._shard, self._sample]]
+
+    def _part(self) -> tuple[Iterator[str], int, int, str]:
+        """(URLs from the present one on, of how many samples one is taken, which, the rule)"""
+        shards = self._shards
+        if shards.resampled:
+            return shards.resampled_urls(self._context, self._shard), 1, 0, "resampled"
+        share = shards.share(self._context)
+        return (shards.urls[number] for number in share.shards[self._shard :]), share.stride, share.offset, share.why
+
+    def _reader(self, source: Any) -> Any:
+        if isinstance(source, Exception):
+            raise source
+        shards = self._shards
+        return _core.ShardReader(source, select=shards.select_files, rename=shards.rename_files, start=self._sample)

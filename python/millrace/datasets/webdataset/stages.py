@@ -1,0 +1,334 @@
+"""The stages that treat sample by sample and hold none: decode, map, select, to_tuple, rename and the like, in webdataset's meaning.
+
+A `handler` decides about what their functions raise (handlers.py).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from typing import Any, Optional, Union
+
+from .decoders import AllowPickle, Decoder, PickleRefused, SampleDecoder
+from .flow import Stage
+from .handlers import Handler, reraise_exception
+
+Fields = Union[str, list[str], tuple[str, ...]]  # alternatives: "jpg;png", or a list of names
+
+
+def alternatives(fields: Fields) -> tuple[str, ...]:
+    """The names that are tried, in order."""
+    if not isinstance(fields, str):
+        return tuple(fields)
+    if " " in fields:
+        raise ValueError(f"{fields!r} has a space: give alternatives as 'jpg;png', and several fields one by one")
+    return tuple(fields.split(";"))
+
+
+def field_of(sample: dict[str, Any], names: tuple[str, ...], missing_is_error: bool = True) -> Any:
+    """The first of these fields that the sample has. ValueError, or None, when it has none."""
+    for name in names:
+        if name in sample:
+            return sample[name]
+    if missing_is_error:
+        raise ValueError(f"{_of(sample)} has no field {' or '.join(map(repr, names))}, only {_fields(sample)}")
+    return None
+
+
+def _of(sample: dict[str, Any]) -> str:
+    url = sample.get("__url__")
+    return f"sample {sample.get('__key__')!r}" if url is None else f"{url}: sample {sample.get('__key__')!r}"
+
+
+def _fields(sample: dict[str, Any]) -> str:
+    return ", ".join(repr(name) for name in sample if not str(name).startswith("__")) or "none"
+
+
+class Each(Stage):
+    """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `_LEFT_OUT` is not."""
+
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        raise NotImplementedError
+
+    def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
+        function, handler = self._function(), self.handler
+        for sample in samples:
+            try:
+                result = function(sample)
+            except Exception as error:
+                if handler(error):
+                    continue
+                return
+            if result is not _LEFT_OUT:
+                yield result
+
+
+_LEFT_OUT = object()
+
+
+@dataclass(frozen=True)
+class Map(Each):
+    """function(sample); None leaves the sample out. A dict made of a dict keeps its `__key__`."""
+
+    function: Callable[[Any], Any]
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: Any) -> Any:
+        result = self.function(sample)
+        if result is None:
+            return _LEFT_OUT
+        if isinstance(sample, dict) and isinstance(result, dict):
+            result["__key__"] = sample.get("__key__")
+        return result
+
+
+@dataclass(frozen=True)
+class Decode(Each):
+    """Fields decoded by their extensions. `handlers`: names of picture forms, and functions (decoders.py)."""
+
+    handlers: tuple[Union[str, Decoder], ...] = ()
+    pre: Optional[tuple[Decoder, ...]] = None
+    post: Optional[tuple[Decoder, ...]] = None
+    only: Optional[frozenset[str]] = None
+    partial: bool = False
+    allow_pickle: AllowPickle = False
+    handler: Handler = reraise_exception
+
+    def __post_init__(self) -> None:
+        self.decoder  # noqa: B018  (complains about wrong arguments here, not in a worker)
+
+    @cached_property
+    def decoder(self) -> SampleDecoder:
+        """What does it, sample by sample."""
+        return SampleDecoder(self.handlers, self.pre, self.post, self.only, self.partial, self.allow_pickle)
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self.decoder
+
+
+@dataclass(frozen=True)
+class ToTuple(Each):
+    """The named fields as a tuple; each entry of `fields` is a tuple of alternatives."""
+
+    fields: tuple[tuple[str, ...], ...]
+    missing_is_error: bool = True
+    none_is_error: bool = True
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
+        result = tuple([field_of(sample, names, self.missing_is_error) for names in self.fields])
+        if self.none_is_error and None in map(_none, result):
+            names = self.fields[[value is None for value in result].index(True)]
+            raise ValueError(f"{_of(sample)}: field {';'.join(names)!r} is None")
+        return result
+
+
+def _none(value: Any) -> Optional[bool]:
+    return None if value is None else True
+
+
+@dataclass(frozen=True)
+class ToDict(Each):
+    """A dict with the named fields only, by the first of their alternatives' names; with none named, all but those of `__`."""
+
+    fields: tuple[tuple[str, ...], ...] = ()
+    missing_is_error: bool = True
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+        if not self.fields:
+            return {name: value for name, value in sample.items() if not name.startswith("__")}
+        return {names[0]: field_of(sample, names, self.missing_is_error) for names in self.fields}
+
+
+@dataclass(frozen=True)
+class MapTuple(Each):
+    """functions[i](sample[i]); None leaves a field as it is, and so do fewer functions than fields."""
+
+    functions: tuple[Optional[Callable[[Any], Any]], ...]
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: Any) -> tuple[Any, ...]:
+        if not isinstance(sample, (list, tuple)):
+            raise TypeError(f"map_tuple() takes tuples, as to_tuple() makes them, not {type(sample).__name__}")
+        result = list(sample)
+        for number, function in enumerate(self.functions[: len(result)]):
+            if function is not None:
+                result[number] = function(result[number])
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class MapDict(Each):
+    """functions[name](sample[name]) in place of the field."""
+
+    functions: dict[str, Callable[[Any], Any]]
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: Any) -> Any:
+        if not isinstance(sample, dict):
+            raise TypeError(f"map_dict() takes samples that are dicts, not {type(sample).__name__}; put it before to_tuple()")
+        for name, function in self.functions.items():
+            sample[name] = function(field_of(sample, (name,)))
+        return sample
+
+
+@dataclass(frozen=True)
+class Select(Each):
+    """The samples of which `predicate` is true."""
+
+    predicate: Callable[[Any], bool]
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return lambda sample: sample if self.predicate(sample) else _LEFT_OUT
+
+
+@dataclass(frozen=True)
+class Rename(Each):
+    """names[new] are the alternatives that come to be called so. `keep`: the other fields, too."""
+
+    names: dict[str, tuple[str, ...]]
+    keep: bool = True
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        replaced = {name for names in self.names.values() for name in names}
+
+        def rename(sample: dict[str, Any]) -> dict[str, Any]:
+            renamed = {new: field_of(sample, names) for new, names in self.names.items()}
+            if not self.keep:
+                return renamed
+            return {name: value for name, value in sample.items() if name not in replaced} | renamed
+
+        return rename
+
+
+@dataclass(frozen=True)
+class RenameKeys(Each):
+    """Fields whose name fits a pattern (fnmatch) get its new name; the last pattern that fits counts. Other fields go."""
+
+    patterns: tuple[tuple[str, str], ...]  # (new name, pattern)
+    keep_unselected: bool = False
+    must_match: bool = True
+    duplicate_is_error: bool = True
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        unmatched = {pattern for _, pattern in self.patterns}
+        for path, value in sample.items():
+            name = path.rpartition("/")[2].lower()
+            new, pattern = next((pair for pair in reversed(self.patterns) if fnmatch(name, pair[1])), (None, None))
+            unmatched.discard(pattern)  # type: ignore[arg-type]
+            if new is None:
+                if self.keep_unselected:
+                    result[path] = value
+            elif new not in result:
+                result[new] = value
+            elif self.duplicate_is_error:
+                raise ValueError(f"{_of(sample)}: two fields would be called {new!r}, of {_fields(sample)}")
+        if self.must_match and unmatched:
+            raise ValueError(f"{_of(sample)}: no field fits {sorted(unmatched)}, only {_fields(sample)}")
+        return result
+
+
+@dataclass(frozen=True)
+class ExtractKeys(Each):
+    """A tuple of the fields that fit each pattern (fnmatch, with or without a leading dot); alternatives in one string with ";"."""
+
+    patterns: tuple[tuple[str, ...], ...]
+    duplicate_is_error: bool = True
+    ignore_missing: bool = False
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
+        result = []
+        for patterns in self.patterns:
+            fitting = [name for name in sample if any(fnmatch("." + name, p) or fnmatch(name, p) for p in patterns)]
+            if not fitting:
+                if self.ignore_missing:
+                    continue
+                raise ValueError(f"{_of(sample)} has no field that fits {';'.join(patterns)!r}, only {_fields(sample)}")
+            if len(fitting) > 1 and self.duplicate_is_error:
+                raise ValueError(f"{_of(sample)}: {', '.join(map(repr, fitting))} all fit {';'.join(patterns)!r}")
+            result.append(sample[fitting[0]])
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class DecodeByPattern(Each):
+    """Fields through the function whose pattern fits their name, which gets a file; the last one counts. False leaves bytes."""
+
+    patterns: tuple[tuple[str, Any], ...]
+    must_decode: bool = True
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+        result = {}
+        for path, value in sample.items():
+            if path.startswith("__"):
+                result[path] = value
+                continue
+            name = re.sub(r".*/", "", path).lower()
+            decode = next((d for p, d in reversed(self.patterns) if fnmatch(name, p) or fnmatch("." + name, p)), None)
+            if decode is None and self.must_decode:
+                raise ValueError(f"{_of(sample)}: xdecode() has no decoder for field {path!r}; give one, or must_decode=False")
+            result[path] = decode(io.BytesIO(value) if isinstance(value, bytes) else value) if decode else value
+        return result
+
+
+def _read_text(stream: Any) -> str:
+    return stream.read().decode("utf-8")
+
+
+def _refuse_pickle(stream: Any) -> Any:
+    raise PickleRefused("a pickle can run any code when it is read; if you trust this data: xdecode(..., pyd=pickle.load)")
+
+
+DEFAULT_PATTERNS: tuple[tuple[str, Any], ...] = (
+    ("*.bin", io.BytesIO.read),
+    ("*.txt", _read_text),
+    ("*.pyd", _refuse_pickle),
+)
+
+
+@dataclass(frozen=True)
+class LogKeys(Stage):
+    """Appends a line to `logfile` for each sample that passes: its number, `__worker__`, `__rank__`, `__key__`, with tabs between."""
+
+    logfile: str
+
+    def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
+        with open(self.logfile, "ab", buffering=0) as file:  # one write each: lines of several workers do not mix
+            for number, sample in enumerate(samples):
+                columns = (number, *(sample.get(name) for name in ("__worker__", "__rank__", "__key__")))
+                file.write(("\t".join(map(str, columns)) + "\n").encode())
+                yield sample

@@ -1,0 +1,313 @@
+"""Streams: a WebDataset whose pictures are decoded and transformed by known transforms, as a job of the native engine.
+
+The dataset's own stages run as they are, in the consumer's thread, over samples whose pictures were not read yet (Picture): shuffles,
+splits, labels, epochs and the place to resume at are the same objects' work. Only what happens to the pictures is the engine's.
+
+    shards -> {"jpg": Picture, "cls": b"3"} -> shuffle, decode the rest, to_tuple -> (Picture, 3) -> a ticket for the engine's threads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from .. import _core
+from ..datasets.pillow_decode import decode_with_pillow
+from ..datasets.webdataset import WebDataset
+from ..datasets.webdataset.collation import default_collation_fn
+from ..datasets.webdataset.flow import Context, Stage
+from ..datasets.webdataset.handlers import reraise_exception
+from ..datasets.webdataset.holding import Batched, RandomSample, Shuffle, Slice
+from ..datasets.webdataset.images import IMAGE_EXTENSIONS
+from ..datasets.webdataset.shards import ShardFlow, Shards
+from ..datasets.webdataset.stages import Decode, Each, MapDict, MapTuple, Rename, ToDict, ToTuple
+from .jobs import slots_for
+from .refusal import NotLowered, loaded
+
+_LOCATED_BYTES = 4096
+"""Smaller files are read with their headers, which costs nothing more."""
+
+
+class Picture:
+    """A picture that was not decoded, nor read where it need not be. `number`, `number_of_pass`: what its random numbers are drawn from."""
+
+    __slots__ = ("content", "key", "number", "number_of_pass", "url")
+
+    def __init__(self, content: Any, url: str, key: str, number: int, number_of_pass: int) -> None:
+        self.content, self.url, self.key, self.number, self.number_of_pass = content, url, key, number, number_of_pass
+
+
+def is_picture_name(name: str) -> bool:
+    return name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if `partial`.
+
+    `stages` give tuples with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
+    webdataset's default_collation_fn.
+    """
+
+    dataset: WebDataset
+    stages: tuple[Stage, ...]
+    pipeline: _core.ImagePipeline
+    position: int
+    batch_size: int
+    partial: bool
+    by_torch: bool
+
+    def samples(self) -> Iterator[Any]:
+        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
+        return self.dataset.iterate(self._source, self.stages)
+
+    def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
+        """An engine for tickets of `samples`, which belongs to the caller."""
+        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, decode_with_pillow)
+        return _core.Loader(dataset, threads, self.slots, "raise", False, memory)
+
+    @property
+    def slots(self) -> int:
+        return slots_for(self.pipeline, self.batch_size)
+
+    def collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
+        """`pictures` and the columns of the other fields, as the rule makes them of tuples."""
+        others = [sample[: self.position] + sample[self.position + 1 :] for sample in samples]
+        columns = list((default_collate if self.by_torch else default_collation_fn)(others))
+        columns.insert(self.position, pictures)
+        return columns if self.by_torch else tuple(columns)
+
+    def _source(self, context: Context, own: Any) -> ShardFlow:
+        return _PictureFlow(self.dataset.shards, context, own)
+
+
+class _PictureFlow(ShardFlow):
+    """ShardFlow whose samples have Pictures."""
+
+    def __init__(self, shards: Shards, context: Context, own: Any) -> None:
+        super().__init__(shards, context, own)
+        self._numbers = None if shards.resampled else shards.share(context).shards
+
+    def _reader(self, source: Any) -> Any:
+        if isinstance(source, Exception):
+            raise source
+        # What a store fetches is gone from memory when it was read, so its pictures are read at once.
+        located = None if type(source).__name__ == "BlockFile" else _LOCATED_BYTES
+        shards = self._shards
+        reader = _core.ShardReader(
+            source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
+        )
+        return _PictureReader(reader, self)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """(number of the present sample, number of the pass): the same for any number of ranks."""
+        if self._numbers is None:
+            return self._sample, self._shard
+        return self._numbers[self._shard] << 32 | self._sample, self._context.repetition
+
+
+class _PictureReader:
+    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on behind them as its reader does."""
+
+    def __init__(self, reader: _core.ShardReader, flow: _PictureFlow) -> None:
+        self._reader, self._flow = reader, flow
+
+    def __iter__(self) -> _PictureReader:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        sample = next(self._reader)
+        number, number_of_pass = self._flow.identity
+        for name, value in sample.items():
+            if name.startswith("__"):
+                continue
+            if is_picture_name(name):
+                key = f"{sample['__key__']}.{name}"
+                sample[name] = Picture(value, sample["__url__"], key, number, number_of_pass)
+            elif isinstance(value, _core.LocatedFile):
+                sample[name] = value.read()
+        return sample
+
+
+@dataclass(frozen=True)
+class _DecodeRest(Each):
+    """Decode, of all but Pictures."""
+
+    decode: Decode
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._apply
+
+    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+        rest = self.decode.decoder({name: value for name, value in sample.items() if type(value) is not Picture})
+        return {name: value if type(value) is Picture else rest[name] for name, value in sample.items()}
+
+
+@dataclass(frozen=True)
+class _ButPictures:
+    """A function that the engine stands in for at Pictures."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, value: Any) -> Any:
+        return value if type(value) is Picture else self.function(value)
+
+
+def is_stream(dataset: Any) -> bool:
+    return isinstance(dataset, WebDataset)
+
+
+_DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A recognised dataset. `transform` takes its PIL images; see StreamJob for the rest."""
+
+    name: str
+    dataset: WebDataset
+    stages: tuple[Stage, ...]
+    transform: Any
+    position: int
+    batch: Optional[Batched]
+
+    def job(self, pipeline: _core.ImagePipeline, batch_size: Optional[int], drop_last: bool) -> StreamJob:
+        if self.batch is not None:
+            return StreamJob(self.dataset, self.stages, pipeline, self.position, self.batch.batchsize, self.batch.partial, False)
+        return StreamJob(self.dataset, self.stages, pipeline, self.position, batch_size, not drop_last, True)
+
+
+def recognise_stream(loader: Any) -> Stream:
+    """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
+    dataset = loader.dataset
+    for name in _DECISIVE:
+        if getattr(type(dataset), name) is not getattr(WebDataset, name):
+            raise NotLowered(f"{type(dataset).__name__} overrides {name} of WebDataset; use WebDataset itself")
+    recogniser = _Recogniser()
+    for stage in dataset.stages:
+        recogniser.add(stage)
+    if loader.on_error != "raise":
+        raise NotLowered(f'on_error="{loader.on_error}" takes other indices of a map-style dataset, and a stream has none')
+    if recogniser.batch is not None and loader._auto_collation:
+        raise NotLowered("the dataset makes batches by batched(), and the loader batches of these; give the loader batch_size=None")
+    if recogniser.batch is None and not loader._auto_collation:
+        raise NotLowered("batch_size=None hands out single samples; give a batch_size, or use batched()")
+    return recogniser.finish(dataset)
+
+
+class _Recogniser:
+    """Goes along the stages and keeps track of where the pictures are."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+        self.decoded = False
+        self.names: dict[str, bool] = {}  # fields that were renamed: whether they are pictures
+        self.only: Optional[set[str]] = None  # all fields there are, once that is known
+        self.tuple: Optional[list[bool]] = None  # of tuples: which fields are pictures
+        self.transform: Any = None
+        self.batch: Optional[Batched] = None
+
+    def add(self, stage: Stage) -> None:
+        if self.batch is not None:
+            raise NotLowered(f"{stage} comes behind batched(); the engine batches last")
+        if getattr(stage, "handler", reraise_exception) is not reraise_exception:
+            raise NotLowered(f"{_name(stage)} has a handler, which decides about errors that only Python code can give it; leave it out")
+        adder = _ADDERS.get(type(stage))
+        if adder is None:
+            raise NotLowered(f"{stage} is Python code for whole samples; use map_tuple() or map_dict(), with a function for each field")
+        adder(self, stage)
+
+    def is_picture(self, name: str) -> bool:
+        return self.names.get(name, is_picture_name(name))
+
+    def alternatives(self, names: tuple[str, ...]) -> bool:
+        """Whether a field that is one of these is a picture."""
+        kinds = set(map(self.is_picture, names))
+        if len(kinds) > 1:
+            raise NotLowered(f"the field {';'.join(names)!r} may be a picture or something else")
+        return kinds.pop()
+
+    def keep(self, stage: Stage) -> None:
+        self.stages.append(stage)
+
+    def decode(self, stage: Decode) -> None:
+        if self.decoded:
+            raise NotLowered("there are two decode() stages")
+        if stage.handlers not in (("pil",), ("pilrgb",)) or stage.pre is not None or stage.post is not None or stage.only is not None:
+            raise NotLowered(
+                f'pictures are decoded natively by decode("pil") alone, and this is decode{stage.handlers}; make tensors in map_tuple()'
+            )
+        self.decoded = True
+        self.stages.append(_DecodeRest(stage))
+
+    def rename(self, stage: Rename) -> None:
+        self.names |= {new: self.alternatives(names) for new, names in stage.names.items()}
+        self.stages.append(stage)
+
+    def to_dict(self, stage: ToDict) -> None:
+        for names in stage.fields:
+            self.names[names[0]] = self.alternatives(names)
+        self.stages.append(stage)
+
+    def to_tuple(self, stage: ToTuple) -> None:
+        self.tuple = [self.alternatives(names) for names in stage.fields]
+        self.stages.append(stage)
+
+    def map_tuple(self, stage: MapTuple) -> None:
+        if self.tuple is None:
+            raise NotLowered("map_tuple() comes before to_tuple()")
+        functions = [self.function(function, picture) for function, picture in zip(stage.functions, self.tuple)]
+        self.stages.append(MapTuple(tuple(functions), stage.handler))
+
+    def map_dict(self, stage: MapDict) -> None:
+        functions = {name: self.function(function, self.is_picture(name)) for name, function in stage.functions.items()}
+        self.stages.append(MapDict(functions, stage.handler))
+
+    def function(self, function: Optional[Callable[[Any], Any]], of_picture: bool) -> Optional[Callable[[Any], Any]]:
+        if function is None or not of_picture:
+            return function
+        if not self.decoded:
+            raise NotLowered("pictures are changed before decode(), as bytes")
+        if self.transform is not None:
+            raise NotLowered("pictures go through two functions; make one of them, by Compose")
+        self.transform = function
+        return _ButPictures(function)
+
+    def batched(self, stage: Batched) -> None:
+        theirs = loaded("webdataset.filters", "default_collation_fn")
+        if stage.collation_fn is not default_collation_fn and (theirs is None or stage.collation_fn is not theirs):
+            raise NotLowered("batched() has a collation_fn of its own; leave it out, or apply it to the finished batch")
+        self.batch = stage
+
+    def finish(self, dataset: WebDataset) -> Stream:
+        if not self.decoded:
+            raise NotLowered('the pictures are not decoded: use decode("pil")')
+        if self.tuple is None or sum(self.tuple) != 1:
+            raise NotLowered("samples should be tuples with one picture: use to_tuple()")
+        shards = len(dataset.urls)
+        name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
+        return Stream(name, dataset, tuple(self.stages), self.transform, self.tuple.index(True), self.batch)
+
+
+_ADDERS: dict[type, Callable[[_Recogniser, Any], None]] = {
+    Shuffle: _Recogniser.keep,
+    Slice: _Recogniser.keep,
+    RandomSample: _Recogniser.keep,
+    Decode: _Recogniser.decode,
+    Rename: _Recogniser.rename,
+    ToDict: _Recogniser.to_dict,
+    ToTuple: _Recogniser.to_tuple,
+    MapTuple: _Recogniser.map_tuple,
+    MapDict: _Recogniser.map_dict,
+    Batched: _Recogniser.batched,
+}
+
+
+def _name(stage: Stage) -> str:
+    return str(stage).partition("(")[0]

@@ -1,0 +1,45 @@
+// StreamSamples: samples of a stream on their way. Each gets a ticket, its index for the engine, and is forgotten when told so.
+//
+// Who draws from the stream add()s a sample before its ticket is submitted, and drops those whose batches came back. Everything is under
+// one lock, held for a few words; sources are read outside it. Tickets are never used again.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "io/byte_source.h"
+#include "sources/sample_files.h"
+
+namespace millrace {
+
+class StreamSamples final : public SampleFiles {
+ public:
+  struct Sample {
+    std::shared_ptr<const ByteSource> source;
+    int64_t offset = 0, size = 0;
+    std::string key;
+    int64_t number = 0;       // what its random numbers are drawn from, with `pass`
+    uint32_t pass = 0;
+  };
+
+  int64_t add(Sample sample);
+  void drop_before(int64_t ticket);
+  int64_t held() const;
+
+  int64_t size() const override;  // larger than any ticket
+  std::string name(int64_t ticket) const override;
+  void read(int64_t ticket, FileBuffer& into) const override;
+  void identify(SampleKey& key) const override;
+
+ private:
+  Sample sample(int64_t ticket) const;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<Sample> samples_;
+  int64_t first_ = 0;  // ticket of samples_.front()
+};
+
+}  // namespace millrace

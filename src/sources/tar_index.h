@@ -1,0 +1,57 @@
+// TarIndex: which samples a plain tar shard has and where their files lie in it, so that any of them is one read away.
+//
+// Made by one walk over the headers (contents are passed over), or loaded from what save() wrote. Files that hold nothing but a whole
+// number of at most kMostNumberBytes characters, labels most of all, are in the index with their value. Memory, and size on disk:
+// the keys' characters, 8 bytes a sample, 28 a file. Immutable once made; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/byte_source.h"
+#include "sources/path_table.h"
+
+namespace millrace {
+
+class TarIndex {
+ public:
+  static constexpr int64_t kMostNumberBytes = 20;
+  static constexpr int64_t kNoNumber = INT64_MIN;
+
+  struct File {
+    uint32_t suffix = 0;  // of suffixes()
+    int64_t offset = 0, size = 0;
+    int64_t number = kNoNumber;
+  };
+
+  // Throws what TarReader throws, Error(unavailable) for a packed archive, and Error(corrupt_data) for a suffix that is twice in a sample.
+  static TarIndex build(const std::shared_ptr<const ByteSource>& shard);
+
+  // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged index of this version.
+  void save(const std::string& path) const;
+  static TarIndex load(const std::string& path);
+
+  int64_t size() const { return static_cast<int64_t>(keys_.size()); }  // samples
+  std::string key(int64_t sample) const { return keys_.path(static_cast<size_t>(sample)); }
+  const std::vector<std::string>& suffixes() const { return suffixes_; }  // in order of appearance
+  std::span<const File> files(int64_t sample) const;
+  int64_t shard_bytes() const { return shard_bytes_; }  // of the whole archive, to tell whether the index is still its
+
+  // The sample's first file whose suffix is one of `wanted`, in their order; null: it has none.
+  const File* find(int64_t sample, std::span<const std::string> wanted) const;
+
+ private:
+  std::vector<uint8_t> encode() const;
+
+  PathTable keys_;
+  std::vector<std::string> suffixes_;
+  std::vector<File> files_;
+  std::vector<int64_t> ends_;  // of each sample's files
+  int64_t shard_bytes_ = 0;
+};
+
+}  // namespace millrace

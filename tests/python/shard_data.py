@@ -1,0 +1,49 @@
+"""Shards for tests, written by hand or by the webdataset package, and equality of what comes out of them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+
+def write_tar(path, members):
+    """A tar of (name, bytes) members, packed if the name ends in .gz."""
+    with tarfile.open(path, "w:gz" if str(path).endswith(".gz") else "w") as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return str(path)
+
+
+def numbered_shards(folder, lengths):
+    """A shard for each length; the samples have consecutive numbers as `cls`. Returns the paths."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    paths, number = [], 0
+    for shard, length in enumerate(lengths):
+        members = [(f"{i:05d}.cls", str(i).encode()) for i in range(number, number + length)]
+        paths.append(write_tar(Path(folder) / f"n-{shard:03d}.tar", members))
+        number += length
+    return paths
+
+
+def same(a, b):
+    """Equality of trees of anything that a pipeline gives: types, shapes, dtypes and values."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, Image.Image):
+        return a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes()
+    return a == b
