@@ -5,6 +5,7 @@ from .image_folder import ImageFolder
 from .pillow_decode import decode_with_pillow, pil_loader
 from .webdataset import (
     DecodingError,
+    IndexedWebDataset,
     Mixture,
     WebDataset,
     ignore_and_continue,
@@ -21,6 +22,7 @@ __all__ = [
     "IMG_EXTENSIONS",
     "DecodingError",
     "ImageFolder",
+    "IndexedWebDataset",
     "Mixture",
     "WebDataset",
     "decode_with_pillow",

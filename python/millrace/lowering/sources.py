@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from torch.utils.data import Subset
 
 from .. import _core
-from ..datasets import ImageFolder
+from ..datasets import ImageFolder, IndexedWebDataset
 from ..frozen_list import FrozenList
 from .refusal import NotLowered, loaded
+from .shard_stages import recognise_indexed
 
 _TORCHVISION_FOLDER = "torchvision.datasets.folder"
 
@@ -36,9 +37,12 @@ class Source:
     transform: Any
     index_maps: tuple[Sequence[int], ...]
     exif: bool  # pictures are turned upright before the transform
+    make_files: Optional[Callable[[], tuple[_core.SampleFiles, np.ndarray]]] = None  # of sources that are no folders
 
     def files(self) -> Files:
         """May take a while on first use (millions of files); NotLowered when the samples are not plain (path, int) pairs."""
+        if self.make_files is not None:
+            return Files(*self.make_files())
         if not isinstance(self.root, ImageFolder):
             return _torchvision_files(self.root)
         table = self.root.file_table()
@@ -53,6 +57,9 @@ def recognise_source(dataset: Any) -> Source:
         index_maps.append(root.indices)
         root = root.dataset
     prefix = "Subset of " * len(index_maps)
+    if type(root) is IndexedWebDataset:
+        transform, make_files = recognise_indexed(root)
+        return Source(f"{prefix}indexed WebDataset", root, transform, tuple(index_maps), False, make_files)
     if isinstance(root, ImageFolder):
         base: type = ImageFolder
     else:

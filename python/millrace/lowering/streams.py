@@ -8,7 +8,7 @@ splits, labels, epochs and the place to resume at are the same objects' work. On
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -21,29 +21,14 @@ from ..datasets.pillow_decode import decode_with_pillow
 from ..datasets.webdataset import WebDataset
 from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Context, Stage
-from ..datasets.webdataset.handlers import reraise_exception
-from ..datasets.webdataset.holding import Batched, RandomSample, Shuffle, Slice
-from ..datasets.webdataset.images import IMAGE_EXTENSIONS
+from ..datasets.webdataset.holding import Batched
 from ..datasets.webdataset.shards import ShardFlow, Shards
-from ..datasets.webdataset.stages import Decode, Each, MapDict, MapTuple, Rename, ToDict, ToTuple
 from .jobs import slots_for
-from .refusal import NotLowered, loaded
+from .refusal import NotLowered
+from .shard_stages import Picture, Recogniser, is_picture_name
 
 _LOCATED_BYTES = 4096
 """Smaller files are read with their headers, which costs nothing more."""
-
-
-class Picture:
-    """A picture that was not decoded, nor read where it need not be. `number`, `number_of_pass`: what its random numbers are drawn from."""
-
-    __slots__ = ("content", "key", "number", "number_of_pass", "url")
-
-    def __init__(self, content: Any, url: str, key: str, number: int, number_of_pass: int) -> None:
-        self.content, self.url, self.key, self.number, self.number_of_pass = content, url, key, number, number_of_pass
-
-
-def is_picture_name(name: str) -> bool:
-    return name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS
 
 
 @dataclass(frozen=True)
@@ -135,30 +120,6 @@ class _PictureReader:
         return sample
 
 
-@dataclass(frozen=True)
-class _DecodeRest(Each):
-    """Decode, of all but Pictures."""
-
-    decode: Decode
-
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
-        rest = self.decode.decoder({name: value for name, value in sample.items() if type(value) is not Picture})
-        return {name: value if type(value) is Picture else rest[name] for name, value in sample.items()}
-
-
-@dataclass(frozen=True)
-class _ButPictures:
-    """A function that the engine stands in for at Pictures."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, value: Any) -> Any:
-        return value if type(value) is Picture else self.function(value)
-
-
 def is_stream(dataset: Any) -> bool:
     return isinstance(dataset, WebDataset)
 
@@ -189,7 +150,7 @@ def recognise_stream(loader: Any) -> Stream:
     for name in _DECISIVE:
         if getattr(type(dataset), name) is not getattr(WebDataset, name):
             raise NotLowered(f"{type(dataset).__name__} overrides {name} of WebDataset; use WebDataset itself")
-    recogniser = _Recogniser()
+    recogniser = Recogniser()
     for stage in dataset.stages:
         recogniser.add(stage)
     if loader.on_error != "raise":
@@ -198,116 +159,6 @@ def recognise_stream(loader: Any) -> Stream:
         raise NotLowered("the dataset makes batches by batched(), and the loader batches of these; give the loader batch_size=None")
     if recogniser.batch is None and not loader._auto_collation:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size, or use batched()")
-    return recogniser.finish(dataset)
-
-
-class _Recogniser:
-    """Goes along the stages and keeps track of where the pictures are."""
-
-    def __init__(self) -> None:
-        self.stages: list[Stage] = []
-        self.decoded = False
-        self.names: dict[str, bool] = {}  # fields that were renamed: whether they are pictures
-        self.only: Optional[set[str]] = None  # all fields there are, once that is known
-        self.tuple: Optional[list[bool]] = None  # of tuples: which fields are pictures
-        self.transform: Any = None
-        self.batch: Optional[Batched] = None
-
-    def add(self, stage: Stage) -> None:
-        if self.batch is not None:
-            raise NotLowered(f"{stage} comes behind batched(); the engine batches last")
-        if getattr(stage, "handler", reraise_exception) is not reraise_exception:
-            raise NotLowered(f"{_name(stage)} has a handler, which decides about errors that only Python code can give it; leave it out")
-        adder = _ADDERS.get(type(stage))
-        if adder is None:
-            raise NotLowered(f"{stage} is Python code for whole samples; use map_tuple() or map_dict(), with a function for each field")
-        adder(self, stage)
-
-    def is_picture(self, name: str) -> bool:
-        return self.names.get(name, is_picture_name(name))
-
-    def alternatives(self, names: tuple[str, ...]) -> bool:
-        """Whether a field that is one of these is a picture."""
-        kinds = set(map(self.is_picture, names))
-        if len(kinds) > 1:
-            raise NotLowered(f"the field {';'.join(names)!r} may be a picture or something else")
-        return kinds.pop()
-
-    def keep(self, stage: Stage) -> None:
-        self.stages.append(stage)
-
-    def decode(self, stage: Decode) -> None:
-        if self.decoded:
-            raise NotLowered("there are two decode() stages")
-        if stage.handlers not in (("pil",), ("pilrgb",)) or stage.pre is not None or stage.post is not None or stage.only is not None:
-            raise NotLowered(
-                f'pictures are decoded natively by decode("pil") alone, and this is decode{stage.handlers}; make tensors in map_tuple()'
-            )
-        self.decoded = True
-        self.stages.append(_DecodeRest(stage))
-
-    def rename(self, stage: Rename) -> None:
-        self.names |= {new: self.alternatives(names) for new, names in stage.names.items()}
-        self.stages.append(stage)
-
-    def to_dict(self, stage: ToDict) -> None:
-        for names in stage.fields:
-            self.names[names[0]] = self.alternatives(names)
-        self.stages.append(stage)
-
-    def to_tuple(self, stage: ToTuple) -> None:
-        self.tuple = [self.alternatives(names) for names in stage.fields]
-        self.stages.append(stage)
-
-    def map_tuple(self, stage: MapTuple) -> None:
-        if self.tuple is None:
-            raise NotLowered("map_tuple() comes before to_tuple()")
-        functions = [self.function(function, picture) for function, picture in zip(stage.functions, self.tuple)]
-        self.stages.append(MapTuple(tuple(functions), stage.handler))
-
-    def map_dict(self, stage: MapDict) -> None:
-        functions = {name: self.function(function, self.is_picture(name)) for name, function in stage.functions.items()}
-        self.stages.append(MapDict(functions, stage.handler))
-
-    def function(self, function: Optional[Callable[[Any], Any]], of_picture: bool) -> Optional[Callable[[Any], Any]]:
-        if function is None or not of_picture:
-            return function
-        if not self.decoded:
-            raise NotLowered("pictures are changed before decode(), as bytes")
-        if self.transform is not None:
-            raise NotLowered("pictures go through two functions; make one of them, by Compose")
-        self.transform = function
-        return _ButPictures(function)
-
-    def batched(self, stage: Batched) -> None:
-        theirs = loaded("webdataset.filters", "default_collation_fn")
-        if stage.collation_fn is not default_collation_fn and (theirs is None or stage.collation_fn is not theirs):
-            raise NotLowered("batched() has a collation_fn of its own; leave it out, or apply it to the finished batch")
-        self.batch = stage
-
-    def finish(self, dataset: WebDataset) -> Stream:
-        if not self.decoded:
-            raise NotLowered('the pictures are not decoded: use decode("pil")')
-        if self.tuple is None or sum(self.tuple) != 1:
-            raise NotLowered("samples should be tuples with one picture: use to_tuple()")
-        shards = len(dataset.urls)
-        name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
-        return Stream(name, dataset, tuple(self.stages), self.transform, self.tuple.index(True), self.batch)
-
-
-_ADDERS: dict[type, Callable[[_Recogniser, Any], None]] = {
-    Shuffle: _Recogniser.keep,
-    Slice: _Recogniser.keep,
-    RandomSample: _Recogniser.keep,
-    Decode: _Recogniser.decode,
-    Rename: _Recogniser.rename,
-    ToDict: _Recogniser.to_dict,
-    ToTuple: _Recogniser.to_tuple,
-    MapTuple: _Recogniser.map_tuple,
-    MapDict: _Recogniser.map_dict,
-    Batched: _Recogniser.batched,
-}
-
-
-def _name(stage: Stage) -> str:
-    return str(stage).partition("(")[0]
+    position, shards = recogniser.finish(), len(dataset.urls)
+    name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
+    return Stream(name, dataset, tuple(recogniser.stages), recogniser.transform, position, recogniser.batch)

@@ -12,11 +12,13 @@ from .decoders import DecodingError, PickleRefused
 from .flow import Stage
 from .handlers import ignore_and_continue, ignore_and_stop, reraise_exception, warn_and_continue, warn_and_stop
 from .mixture import Mixture
+from .indexed import IndexedWebDataset
 from .split import single_node_only, split_by_node, split_by_worker
 
 __all__ = [
     "DecodingError",
     "Mixture",
+    "IndexedWebDataset",
     "PickleRefused",
     "Stage",
     "WebDataset",

@@ -11,6 +11,7 @@ from millrace.ranks import world
 from .chain import ENDLESS, Chain, seed_of
 from .flow import Context, Flow
 from .handlers import Handler, reraise_exception
+from .indexed import IndexedWebDataset
 from .shards import Shards
 from .split import SPLITTERS, Reader, Splitter
 from .urls import expand_urls
@@ -102,6 +103,17 @@ class WebDataset(Chain):
     def urls(self) -> tuple[str, ...]:
         """All shards."""
         return self.shards.urls
+
+    def indexed(self, index_dir: Optional[str] = None) -> IndexedWebDataset:
+        """The same shards and stages as a map-style dataset: any order, len(), exact shuffles of all shards. Plain tars only.
+
+        index_dir: where the shards' indexes are kept when they do not lie beside them; None: in the user's cache folder.
+        ValueError for stages that do not treat sample by sample (shuffle, batched, slice), and for handlers.
+        """
+        shards = self.shards
+        if shards.select_files is not None or shards.rename_files is not None:
+            raise ValueError("an index has the files as they are called in the shards: leave select_files and rename_files out")
+        return IndexedWebDataset(self.urls, self._stages, index_dir, (shards.cache_dir, shards.cache_size))
 
     def describe_split(self, num_workers: int = 0, ranks: Optional[int] = None) -> str:
         """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as many as there are."""

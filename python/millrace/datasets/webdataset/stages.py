@@ -49,7 +49,7 @@ def _fields(sample: dict[str, Any]) -> str:
 
 
 class Each(Stage):
-    """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `_LEFT_OUT` is not."""
+    """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `LEFT_OUT` is not."""
 
     handler: Handler = reraise_exception
 
@@ -65,11 +65,11 @@ class Each(Stage):
                 if handler(error):
                     continue
                 return
-            if result is not _LEFT_OUT:
+            if result is not LEFT_OUT:
                 yield result
 
 
-_LEFT_OUT = object()
+LEFT_OUT = object()
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Map(Each):
     def _apply(self, sample: Any) -> Any:
         result = self.function(sample)
         if result is None:
-            return _LEFT_OUT
+            return LEFT_OUT
         if isinstance(sample, dict) and isinstance(result, dict):
             result["__key__"] = sample.get("__key__")
         return result
@@ -202,7 +202,7 @@ class Select(Each):
     handler: Handler = reraise_exception
 
     def _function(self) -> Callable[[Any], Any]:
-        return lambda sample: sample if self.predicate(sample) else _LEFT_OUT
+        return lambda sample: sample if self.predicate(sample) else LEFT_OUT
 
 
 @dataclass(frozen=True)
