@@ -218,6 +218,10 @@ class Loader:
 
         With `timeout` > 0, TimeoutError after that many seconds.
         """
+    @property
+    def holes(self) -> list[tuple[int, dict[str, Any]]]:
+        """(row, {index, path, offset, reason}) of samples that could not be read, in the batch that next() gave last: their rows have
+        anything in them. With on_error="leave" only, which takes pipelines with a fixed shape."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
 

@@ -10,6 +10,7 @@ import torch
 from shard_data import numbered_shards
 from torch.utils.data import IterableDataset
 
+import millrace
 from millrace import DataLoader
 from millrace.datasets import Mixture, WebDataset
 
@@ -140,3 +141,8 @@ def test_a_declared_epoch_is_equal_on_uneven_ranks(shards, monkeypatch):
         steps.append(len(batches))
         seen |= set(torch.cat(batches).tolist())
     assert steps == [4, 4, 4] and seen == set(range(18))
+
+
+def test_steps_that_cannot_be_agreed_on(shards):
+    with pytest.raises(millrace.UnavailableError, match=r"declare one for all ranks: .with_epoch\(n\)"):
+        iter(DataLoader(WebDataset(shards).map(number), 4, equal_steps="drop"))

@@ -269,9 +269,10 @@ class Progress:
         try:
             own = len(index_sampler)
         except TypeError:
+            what = "an iterable dataset has none; declare one for all ranks: .with_epoch(n) of a WebDataset, without equal_steps"
             raise UnavailableError(
                 f"equal_steps={self._equal_steps!r} agrees on the number of steps before the epoch starts, and "
-                f"{type(index_sampler).__name__} has no len()"
+                f"{what if self.streams else f'{type(index_sampler).__name__} has no len()'}"
             ) from None
         return Steps(own, agreed_steps(own, self._equal_steps, self._part and self._part.group), self._equal_steps == "repeat")
 
