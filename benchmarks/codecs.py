@@ -124,7 +124,8 @@ def measure(images: str, name: str, count: int, rounds: int, cpus: list[int]) ->
 
 def table(records: list[dict]) -> str:
     """Pictures per CPU second, and Pillow's CPU time over millrace's, round by round, with its 95 % interval."""
-    lines = ["| format | kB | whole, pictures/s | Pillow's | ratio | crop, pictures/s | Pillow's | ratio |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| format | kB | whole, pictures/s | Pillow's | ratio | crop, pictures/s | Pillow's | ratio |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name in dict.fromkeys(record["scenario"] for record in records):
         mine = [r for r in records if r["scenario"] == name]
         mine = [r for r in mine if r["quiet"]] or mine
