@@ -56,6 +56,7 @@ class Run:
         self.flow: Optional[Flow] = None
         self.source: Any = None  # these two: in place of the dataset's own
         self.stages: Optional[tuple[Stage, ...]] = None
+        self.most: Optional[int] = None  # as Chain's
 
 
 class Chain(Fluent, IterableDataset):
@@ -129,6 +130,16 @@ class Chain(Fluent, IterableDataset):
         other._length = n
         return other
 
+    @property
+    def most(self) -> Optional[int]:
+        """Items of an epoch, if with_epoch() or repeat() declared it."""
+        return self._most
+
+    @property
+    def repeats(self) -> bool:
+        """Whether an epoch goes through the data more than once."""
+        return self._repetitions != 1
+
     def __len__(self) -> int:
         if self._length is None:
             raise TypeError(f"a {type(self).__name__} has no length; declare one with .with_length(n)")
@@ -184,17 +195,25 @@ class Chain(Fluent, IterableDataset):
 
     def __iter__(self) -> Iterator[Any]:
         run = self._latest = Run()
+        run.most = self._most
         return self._items(run)
 
-    def iterate(self, source: Any, stages: tuple[Stage, ...]) -> Iterator[Any]:
-        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places."""
+    def iterate(self, source: Any, stages: tuple[Stage, ...], bounded: bool = True) -> Iterator[Any]:
+        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places.
+
+        Not `bounded`: with_epoch() is the caller's business, who says end() when it is there.
+        """
         run = self._latest = Run()
-        run.source, run.stages = source, stages
+        run.source, run.stages, run.most = source, stages, self._most if bounded else None
         return self._items(run)
+
+    def end(self) -> None:
+        """The iterator that was made last is at its end."""
+        self._latest.ended, self._latest.flow = True, None  # type: ignore[union-attr]
 
     def _items(self, run: Run) -> Iterator[Any]:
         places = self._begin(run)
-        most = ENDLESS if self._most is None else self._most
+        most = ENDLESS if run.most is None else run.most
         while run.repetition < self._repetitions and run.given < most:
             run.flow = self._flow(run, Context(self.seed, run.epoch, run.repetition, run.reader), places)
             places = None
