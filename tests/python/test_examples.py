@@ -118,6 +118,24 @@ def test_webdataset_shards_are_read_and_resumed() -> None:
     assert "GIVES OTHERS" not in done.stdout
 
 
+def test_object_storage_shows_its_cache() -> None:
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    done = run(EXAMPLES / "object_storage.py")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.split("epoch 2")
+    assert "600 samples" in first and "hit rate of the cache: 0 %" in first and "61 MB came over" in first, done.stdout
+    assert "600 samples" in second and "hit rate of the cache: 100 %" in second and "; 0 MB came over" in second, done.stdout
+    assert "no such object in the store" in second
+
+
+def test_packing_loses_nothing() -> None:
+    done = run(EXAMPLES / "pack.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "60 samples in 3 shards, {'transcoded': 60}" in done.stdout and "all 60 pictures have the pixels of their files" in done.stdout
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
+    assert len(losses) == 3 and losses[2] < losses[0], done.stdout
+
+
 @pytest.mark.slow
 def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import demo

@@ -165,6 +165,11 @@ class Chain(Fluent, IterableDataset):
             self._pending = None
         self._board.set(epoch)
 
+    @property
+    def _items_of_epoch(self) -> Optional[int]:
+        """Of each reader, where that is declared."""
+        return self._most if self._repetitions == ENDLESS else None
+
     def _tell_workers(self, saved_epoch: Optional[int]) -> int:
         """Called by a DataLoader before its workers begin an epoch: they all take this one."""
         epoch = self.epoch if saved_epoch is None else saved_epoch

@@ -126,7 +126,7 @@ class WebDataset(Chain):
         shards = self.shards
         if shards.select_files is not None or shards.rename_files is not None:
             raise ValueError("an index has the files as they are called in the shards: leave select_files and rename_files out")
-        return IndexedWebDataset(self.urls, self._stages, index_dir, (shards.cache_dir, shards.cache_size))
+        return IndexedWebDataset(self.urls, self._stages, index_dir, shards.stores)
 
     def describe_split(self, num_workers: int = 0, ranks: Optional[int] = None) -> str:
         """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as many as there are."""

@@ -48,6 +48,24 @@ def opened_shards(urls: Iterable[str], all_local: bool, options: StoreOptions) -
     return ((url, _local(url)) for url in urls) if all_local else _from_stores(urls, options)
 
 
+def open_shard(url: str, options: StoreOptions) -> Any:
+    """A path or ByteSource of one shard, to be read at any place; raises what its opening meets."""
+    if is_local(url):
+        source = _local(url)
+        if isinstance(source, Exception):
+            raise source
+        return source
+    from millrace import stores
+
+    return stores.open_source(url, cache=_cache(options), store_options=options.store_options)
+
+
+def _cache(options: StoreOptions) -> Any:
+    from millrace import stores
+
+    return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size)
+
+
 def _local(url: str) -> Any:
     if not url.startswith("file:"):
         return os.path.expanduser(url) if url.startswith("~") else url
@@ -68,8 +86,7 @@ def _from_stores(urls: Iterable[str], options: StoreOptions) -> Iterator[tuple[s
             drawn.append(url)
             yield url
 
-    cache = None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size)
-    stream = stores.open_shards(drawing(), cache=cache, memory=options.memory, store_options=options.store_options)
+    stream = stores.open_shards(drawing(), cache=_cache(options), memory=options.memory, store_options=options.store_options)
     try:
         while True:
             try:
