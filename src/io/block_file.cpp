@@ -115,7 +115,7 @@ uint32_t BlockFile::write_part(int64_t block, uint32_t within, std::span<const u
   b.on_disk = on_disk;
   b.filled = end;
   b.verified = b.fetched = true;
-  b.checksum = crc32c(before > 0 ? b.checksum : 0, fresh);
+  if (on_disk) b.checksum = crc32c(before > 0 ? b.checksum : 0, fresh);
   b.used = ++clock_;
   stats_.fetched_bytes += static_cast<int64_t>(fresh.size());
   if (!on_disk) stats_.held_bytes += static_cast<int64_t>(fresh.size());
