@@ -42,8 +42,7 @@ std::optional<py::array_t<uint8_t>> decode_image(const py::buffer& data, const s
       view = codecs.pixels.resize(header.width, header.height);
       codecs.decoder.decode({0, 0, header.width, header.height}, view);
     } catch (const Error& error) {
-      const bool damaged = error.kind() == ErrorKind::corrupt_data;
-      if (sniff(bytes) == ImageFormat::jpeg || !(damaged || error.kind() == ErrorKind::unavailable)) throw;
+      if (!left_to_fallback(error, bytes)) throw;
       view = {};
     }
   }
