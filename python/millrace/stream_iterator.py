@@ -14,7 +14,6 @@ import copy
 import os
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Optional
 
 import numpy as np
@@ -91,7 +90,7 @@ class StreamFetcher:
         self._convert = None if job.by_torch else convert
         self._tickets = _core.StreamSamples()
         self._state = job.dataset.state_dict()
-        self._samples = job.samples()
+        self._batches = job.batches()
         self._drawn: deque[_Drawn] = deque()
         self._ahead = job.slots + 1 if threads else 1
         self._drained = False
@@ -136,11 +135,10 @@ class StreamFetcher:
     def _draw(self) -> None:
         job = self._job
         try:
-            samples = list(islice(self._samples, job.batch_size))
-            if len(samples) < job.batch_size:
+            samples = next(self._batches, None)
+            if samples is None or (len(samples) < job.batch_size and not job.partial):
                 self._drained = True
-                if not samples or not job.partial:
-                    return
+                return
             tickets = [self._ticket(sample[job.position]) for sample in samples]
             self.engine.submit(np.array(tickets, np.int64))
         except Exception as error:

@@ -100,6 +100,8 @@ class Recogniser:
             raise NotLowered(
                 f'pictures are decoded natively by decode("pil") alone, and this is decode{stage.handlers}; make tensors in map_tuple()'
             )
+        if any(picture != is_picture_name(name) for name, picture in self.names.items()):
+            raise NotLowered("a picture is renamed before decode(), which goes by names; put rename() behind it")
         self.decoded = True
         self.stages.append(_DecodeRest(stage))
 
@@ -141,6 +143,7 @@ class Recogniser:
         if stage.collation_fn is not default_collation_fn and (theirs is None or stage.collation_fn is not theirs):
             raise NotLowered("batched() has a collation_fn of its own; leave it out, or apply it to the finished batch")
         self.batch = stage
+        self.stages.append(Batched(stage.batchsize, None, stage.partial))
 
     def finish(self) -> int:
         """The position of the picture in the tuples."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Optional
 
 import numpy as np
@@ -33,10 +34,10 @@ _LOCATED_BYTES = 4096
 
 @dataclass(frozen=True)
 class StreamJob:
-    """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if `partial`.
+    """A stream as the engine makes its batches: of `batch_size` samples, the last one of a pass with fewer if `partial`.
 
-    `stages` give tuples with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
-    webdataset's default_collation_fn.
+    `stages` give tuples with a Picture at `position`, or, where the dataset has batched(), lists of them. `by_torch`: it has not, so
+    batches are torch's, over the ends of passes, and their columns default_collate's; else webdataset's default_collation_fn's.
     """
 
     dataset: WebDataset
@@ -47,9 +48,10 @@ class StreamJob:
     partial: bool
     by_torch: bool
 
-    def samples(self) -> Iterator[Any]:
-        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
-        return self.dataset.iterate(self._source, self.stages)
+    def batches(self) -> Iterator[list[Any]]:
+        """The samples of the epoch that begins, or of what is left of it, by batches. The dataset's state is that behind the last one."""
+        items = self.dataset.iterate(self._source, self.stages)
+        return iter(lambda: list(islice(items, self.batch_size)), []) if self.by_torch else items
 
     def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
         """An engine for tickets of `samples`, which belongs to the caller."""
