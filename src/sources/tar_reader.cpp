@@ -120,12 +120,12 @@ bool TarReader::next(TarEntry& entry) {
   ended_ = true;  // until a header was understood
   std::array<uint8_t, kBlock> block;
   Overrides local, global;
-  std::optional<int64_t> announced_at;
+  int64_t announced_at = -1;  // the header of what belongs to the file behind it
   for (;;) {
     skip_padding();
     if (!read_header(block.data())) {
-      if (!announced_at) return false;
-      header_ = *announced_at;
+      if (announced_at < 0) return false;
+      header_ = announced_at;
       fail("the archive ends behind a name or attributes, before the file that has them");
     }
     std::optional<int64_t> size = number(block.data(), kSize);
@@ -165,7 +165,7 @@ bool TarReader::next(TarEntry& entry) {
       return true;
     } else if (type != 'K') {
       local = {};  // it belonged to what is skipped
-      announced_at.reset();
+      announced_at = -1;
     }
   }
 }

@@ -62,7 +62,7 @@ size_t whole_files(size_t cut) {
 // Whether the archive could end at this byte: between entries, in the padding of one, or in its end.
 bool may_end(size_t cut) {
   const size_t whole = whole_files(cut), behind = whole == 0 ? 0 : (kArchive.ends[whole - 1] + 511) / 512 * 512;
-  return cut > 0 && whole > 0 && (cut <= behind || (whole == 4 && (cut - behind) % 512 == 0));
+  return cut > 0 && whole > 0 && (cut <= behind || (whole == 4 && cut >= behind + 512));
 }
 
 TEST(TarDamage, PlainCutAtEveryByte) {
