@@ -5,7 +5,8 @@
 #
 # PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
 # TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
-# CLIENTS=1           also the frameworks that tests/clients drives millrace with; without them these tests are skipped
+# CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
+#                     stores; without them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,8 +15,9 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset datasets"
+client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server]"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
+store_packages="obstore"                    # what it depends on comes with torch
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 stop() { printf '\nset-up stopped: %s\n' "$*" >&2; exit 1; }
@@ -122,7 +124,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 for name in sys.argv[1:]:
     try:
-        version(name)
+        version(name.partition("[")[0])
     except PackageNotFoundError:
         print(name, end=" ")
 PY
@@ -155,7 +157,7 @@ fi
 torchvision=$("$venv" -c '
 import importlib.metadata as m
 print("torchvision==0.%d.*" % (int(m.version("torch").split(".")[1]) + 15))')
-for optional in "$torchvision" $photo_packages; do
+for optional in "$torchvision" $photo_packages $store_packages; do
   [ -n "$(not_installed "${optional%%==*}")" ] || continue
   say "installing $optional (without its dependencies)"
   pip_install -q --no-deps "$optional" || echo "    not to be had: what compares with it will be skipped"
@@ -176,6 +178,13 @@ PY
     pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
       echo "    not to be had: its tests will be skipped"
   done
+  if ! command -v nginx > /dev/null && [ ! -x /usr/sbin/nginx ] && command -v apt-get > /dev/null; then
+    say "installing nginx"
+    as_root=""
+    if [ "$(id -u)" != 0 ]; then as_root="sudo -n"; fi
+    { $as_root apt-get update -qq; $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light; } \
+      > /dev/null 2>&1 || echo "    not to be had: its tests will be skipped"
+  fi
 fi
 echo "$wanted" > $stamp
 say "set-up complete: $("$venv" -c 'import sys, torch; print("Python", sys.version.split()[0] + ", torch", torch.__version__)')"

@@ -1,6 +1,14 @@
-// ByteSource: files and objects of stores, as Python code opens them and the native readers take them.
+// ByteSource: files and objects of stores, as Python code opens them and the native readers take them; BlockFile, which Python fills.
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+
 #include "bindings.h"
+#include "io/block_file.h"
 #include "io/byte_source.h"
+#include "io/crc32c.h"
+#include "millrace/error.h"
 
 namespace millrace::python {
 namespace {
@@ -14,6 +22,103 @@ py::bytes read_at(const ByteSource& source, int64_t offset, int64_t size) {
   const py::gil_scoped_release release;
   source.read_at(offset, {data, static_cast<size_t>(size)});
   return result;
+}
+
+// What a wait of BlockFile's calls every 50 ms: Ctrl-C raises in the main thread, which is the only one whose handlers run.
+void check_signals() {
+  if (::gettid() != ::getpid()) return;
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
+                                          int64_t map_offset, int wake_fd, bool sequential, int64_t max_held_bytes) {
+  BlockFileOptions options;
+  options.name = name;
+  options.size = size;
+  options.block_bytes = block_bytes;
+  options.cache_fd = cache_fd;
+  options.map_fd = map_fd;
+  options.map_offset = map_offset;
+  options.wake_fd = wake_fd;
+  options.sequential = sequential;
+  options.max_held_bytes = max_held_bytes;
+  options.while_waiting = check_signals;
+  return std::make_shared<BlockFile>(std::move(options));
+}
+
+// A view of a contiguous buffer, let go with the GIL held.
+class BufferView {
+ public:
+  explicit BufferView(const py::object& object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+  }
+  ~BufferView() { PyBuffer_Release(&view_); }
+  BufferView(const BufferView&) = delete;
+  BufferView& operator=(const BufferView&) = delete;
+  std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(view_.buf), static_cast<size_t>(view_.len)}; }
+
+ private:
+  Py_buffer view_{};
+};
+
+int64_t write(BlockFile& file, int64_t offset, const py::object& buffer) {
+  const BufferView view(buffer);
+  const py::gil_scoped_release release;
+  return file.write(offset, view.bytes());
+}
+
+uint32_t checksum(const py::object& buffer, uint32_t before) {
+  const BufferView view(buffer);
+  const py::gil_scoped_release release;
+  return crc32c(before, view.bytes());
+}
+
+void fail(BlockFile& file, const std::string& kind, const std::string& message, int code) {
+  ErrorKind as = ErrorKind::system;
+  if (kind == "not_found") as = ErrorKind::not_found;
+  if (kind == "corrupt_data") as = ErrorKind::corrupt_data;
+  if (kind == "unavailable") as = ErrorKind::unavailable;
+  file.fail(Error(as, message, file.name(), -1, code));
+}
+
+py::dict block_stats(const BlockFile& file) {
+  const BlockFileStats stats = file.stats();
+  py::dict d;
+  d["held_bytes"] = stats.held_bytes;
+  d["fetched_bytes"] = stats.fetched_bytes;
+  d["read_bytes"] = stats.read_bytes;
+  d["hit_blocks"] = stats.hit_blocks;
+  d["miss_blocks"] = stats.miss_blocks;
+  d["repaired_blocks"] = stats.repaired_blocks;
+  d["waited_seconds"] = static_cast<double>(stats.waited_ns) * 1e-9;
+  d["position"] = stats.position;
+  d["passed_block"] = stats.passed_block;
+  d["readers"] = stats.readers;
+  d["cache_errno"] = stats.cache_errno;
+  d["complete"] = stats.complete;
+  return d;
+}
+
+void bind_block_file(py::module_& m) {
+  const auto no_gil = py::call_guard<py::gil_scoped_release>();
+  py::class_<BlockFile, std::shared_ptr<BlockFile>>(m, "BlockFile")
+      .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
+           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("wake_fd") = -1,
+           py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
+      .def_property_readonly("name", [](const BlockFile& f) { return to_path(f.name()); })
+      .def_property_readonly("size", &BlockFile::size)
+      .def_property_readonly("blocks", &BlockFile::blocks)
+      .def("write", &write, py::arg("offset"), py::arg("buffer"))
+      .def("take_wanted", &BlockFile::take_wanted, no_gil)
+      .def("filled", &BlockFile::filled, py::arg("block"), no_gil)
+      .def("next_missing", &BlockFile::next_missing, py::arg("block"), no_gil)
+      .def("refresh", &BlockFile::refresh, no_gil)
+      .def("fail", &fail, py::arg("kind"), py::arg("message"), py::arg("code") = 0)
+      .def("close", &BlockFile::close, no_gil)
+      .def("stats", &block_stats)
+      .def("reader", [](BlockFile& f) { return std::const_pointer_cast<ByteSource>(f.reader()); });
+  m.def("crc32c", &checksum, py::arg("buffer"), py::arg("before") = 0);
 }
 
 }  // namespace
@@ -33,6 +138,7 @@ void bind_io(py::module_& m) {
         return std::const_pointer_cast<ByteSource>(open_local_file(file, name, keep_open));
       },
       py::arg("path"), py::arg("name") = "", py::arg("keep_open") = true);
+  bind_block_file(m);
 }
 
 }  // namespace millrace::python

@@ -134,6 +134,67 @@ class ShardReader:
     def __iter__(self) -> "ShardReader": ...
     def __next__(self) -> dict[str, Any]: ...
 
+class BlockFile:
+    """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
+
+    `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset` on); without them
+    blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
+    goes. `max_held_bytes`: the least recently used blocks in memory go; 0: no bound. Descriptors are duplicated.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        *,
+        block_bytes: int = 1048576,
+        cache_fd: int = -1,
+        map_fd: int = -1,
+        map_offset: int = 0,
+        wake_fd: int = -1,
+        sequential: bool = False,
+        max_held_bytes: int = 0,
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def blocks(self) -> int: ...
+    def write(self, offset: int, buffer: Any) -> int:
+        """Brings bytes; what does not continue its block is left out. How many were new."""
+    def take_wanted(self) -> list[int]:
+        """The blocks that readers asked for since the last call, in that order."""
+    def filled(self, block: int) -> int:
+        """Bytes of the block that are here."""
+    def next_missing(self, block: int) -> int:
+        """The first from `block` on that nobody brought or used up; `blocks` when there is none."""
+    def refresh(self) -> None:
+        """Looks into the map for blocks that other processes brought."""
+    def fail(self, kind: str, message: str, code: int = 0) -> None:
+        """Reads of what is absent raise: kind "not_found", "corrupt_data", "unavailable" or "system" with an errno."""
+    def close(self) -> None:
+        """Reads of what is absent raise UnavailableError."""
+    def stats(self) -> dict[str, Any]: ...
+    def reader(self) -> ByteSource:
+        """A source that waits for its bytes; Ctrl-C is seen. stats()["readers"] counts those alive."""
+
+def crc32c(buffer: Any, before: int = 0) -> int:
+    """The Castagnoli checksum of the bytes, `before` being that of those in front of them."""
+
+
+def image_format(data: bytes) -> str:
+    """By magic number: "JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP" or "unknown"."""
+
+def probe_jpeg(data: bytes) -> dict[str, Any]:
+    """width, height (as stored), components, precision, progressive, arithmetic, orientation (EXIF, 1..8). CorruptDataError."""
+
+def transcode_jpeg(data: bytes, segment_pixels: int, own_tables: bool) -> bytes:
+    """The same coefficients as one baseline scan with a restart marker every `segment_pixels` pixels (0: none), all metadata kept.
+
+    CorruptDataError for files that are damaged in any way.
+    """
+
 class PathTable:
     """An immutable list of paths in one block of memory."""
 
@@ -218,6 +279,10 @@ class Loader:
 
         With `timeout` > 0, TimeoutError after that many seconds.
         """
+    @property
+    def holes(self) -> list[tuple[int, dict[str, Any]]]:
+        """(row, {index, path, offset, reason}) of samples that could not be read, in the batch that next() gave last: their rows have
+        anything in them. With on_error="leave" only, which takes pipelines with a fixed shape."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
 

@@ -57,7 +57,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         the batches since then again when it is loaded. 0: only the epoch's start. Other datasets need none of this.
     equal_steps: makes all ranks of a run take as many steps, agreed before each epoch starts (`iter()` is then a collective call).
         "drop": as few as the rank with the fewest index lists has. "repeat", "pad": as many as the one with the most; the others hand
-        out their first lists again, or their last one. `len(loader)` stays this rank's own.
+        out their first lists again, or their last one. `len(loader)` stays this rank's own. Of streams: WebDatasets with_epoch(n), "drop".
     auto_epoch: calls `sampler.set_epoch()` before each further epoch, unless you did. Without it, a shuffling sampler of several
         ranks, or of millrace.samplers, that never got it is warned of.
     process_group: the data-parallel ranks, among which a map-style dataset is divided (by a DistributedSampler): a ProcessGroup, or a

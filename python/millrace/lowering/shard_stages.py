@@ -12,7 +12,7 @@ from .. import _core
 from ..datasets.webdataset import IndexedWebDataset
 from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Stage
-from ..datasets.webdataset.handlers import reraise_exception
+from ..datasets.webdataset.handlers import Handler, reraise_exception
 from ..datasets.webdataset.holding import Batched, RandomSample, Shuffle, Slice
 from ..datasets.webdataset.images import IMAGE_EXTENSIONS
 from ..datasets.webdataset.stages import Decode, Each, MapDict, MapTuple, Rename, ToDict, ToTuple
@@ -40,6 +40,7 @@ class _DecodeRest(Each):
     """Decode, of all but Pictures."""
 
     decode: Decode
+    handler: Handler = reraise_exception
 
     def _function(self) -> Callable[[Any], Any]:
         return self._apply
@@ -68,13 +69,12 @@ class Recogniser:
         self.names: dict[str, bool] = {}  # fields that were renamed: whether they are pictures
         self.tuple: Optional[list[bool]] = None  # of tuples: which fields are pictures
         self.transform: Any = None
+        self.handler: Optional[Handler] = None  # of pictures that cannot be decoded; None: they raise
         self.batch: Optional[Batched] = None
 
     def add(self, stage: Stage) -> None:
         if self.batch is not None:
             raise NotLowered(f"{stage} comes behind batched(); the engine batches last")
-        if getattr(stage, "handler", reraise_exception) is not reraise_exception:
-            raise NotLowered(f"{_name(stage)} has a handler, which decides about errors that only Python code can give it; leave it out")
         adder = _ADDERS.get(type(stage))
         if adder is None:
             raise NotLowered(f"{stage} is Python code for whole samples; use map_tuple() or map_dict(), with a function for each field")
@@ -103,7 +103,8 @@ class Recogniser:
         if any(picture != is_picture_name(name) for name, picture in self.names.items()):
             raise NotLowered("a picture is renamed before decode(), which goes by names; put rename() behind it")
         self.decoded = True
-        self.stages.append(_DecodeRest(stage))
+        self.handler = None if is_reraise(stage.handler) else stage.handler
+        self.stages.append(_DecodeRest(stage, stage.handler))
 
     def rename(self, stage: Rename) -> None:
         self.names |= {new: self.alternatives(names) for new, names in stage.names.items()}
@@ -168,8 +169,8 @@ _ADDERS: dict[type, Callable[[Recogniser, Any], None]] = {
 }
 
 
-def _name(stage: Stage) -> str:
-    return str(stage).partition("(")[0]
+def is_reraise(handler: Handler) -> bool:
+    return handler is reraise_exception or handler is loaded("webdataset.handlers", "reraise_exception")
 
 
 def recognise_indexed(dataset: IndexedWebDataset) -> tuple[Any, Callable[[], tuple[_core.SampleFiles, np.ndarray]]]:

@@ -1,0 +1,280 @@
+"""Shards from a store with a distance: open_shards() against the same store's bulk rate, and the disk cache against local files.
+
+    python -m benchmarks.object_store [--rounds 5] [--shards 12] [--shard-mib 64] [--out FILE.jsonl]
+
+The store is a server on loopback (tests/python/fault_proxy.py) in a process of its own, which answers after 50 ms, gives each connection
+40 MB/s and all together 150 MB/s, and fails one request in a hundred (reset, truncated or 503, drawn by the request's number). Both sides
+know nothing of that.
+
+- `bulk_N`: N threads that read 8 MB ranges of all shards with the PyPI package obstore, which retries by itself. The best N is kept.
+- `open_shards`: millrace.stores.open_shards with its own choices, read in pieces of 1 MiB.
+- `local_files`, `cached_same` (the process that filled the cache), `cached_new` (a process that verifies what it finds), each as bytes in
+  pieces of 1 MiB and, with "_samples", as samples of _core.ShardReader.
+
+Every side first proves that it gives the shards' bytes. Rounds alternate. Each repeat is one line of JSON.
+"""
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import multiprocessing
+import os
+import random
+import statistics
+import sys
+import tarfile
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import probes
+from benchmarks.compare import interval
+from benchmarks.harness import QUIET_SHARE, ROOT, choose_cpus, revision
+
+sys.path.append(str(ROOT / "tests" / "python"))
+
+LATENCY, RATE, CONNECTION_RATE, ERRORS = 0.050, 150e6, 40e6, 0.01
+PIECE = 1 << 20
+BULK = 8_000_000
+MEMORY = 256 << 20
+
+
+def make_shard(number: int, mib: int) -> bytes:
+    """A tar of about `mib` MiB: samples of 110 kB of random bytes and a label."""
+    draws, out = random.Random(number), io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for sample in range(mib * (1 << 20) // 112_000):
+            for name, data in (("jpg", draws.randbytes(110_000)), ("cls", b"7")):
+                info = tarfile.TarInfo(f"{number:03}/{sample:05}.{name}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def serve(folder: str, pipe) -> None:
+    """The store's process: objects are the folder's files."""
+    from fault_proxy import FaultProxy
+
+    objects = {f"/{path.name}": path.read_bytes() for path in Path(folder).glob("*.tar")}
+    with FaultProxy(objects, LATENCY, RATE, CONNECTION_RATE) as store:
+        store.faults = lambda request: (
+            random.Random(request.number).choice(["reset", "truncate", 503])
+            if request.method == "GET" and random.Random(request.number ^ 99).random() < ERRORS else None)
+        pipe.send(store.url(""))
+        pipe.recv()
+
+
+def read(source, take: Callable[[bytes], object]) -> int:
+    for at in range(0, source.size, PIECE):
+        take(source.read_at(at, min(PIECE, source.size - at)))
+    return source.size
+
+
+def nothing(_: bytes) -> None:
+    return None
+
+
+def read_shards(urls: list[str], take: Callable[[bytes], object] = nothing, **settings) -> dict:
+    """All bytes of all shards in order: what was received, and seconds to the first piece."""
+    from millrace import stores
+
+    begun, first, size = time.perf_counter(), None, 0
+    with stores.open_shards(urls, memory=MEMORY, **settings) as shards:
+        for _, source in shards:
+            source.read_at(0, 65536)
+            first = first or time.perf_counter() - begun
+            size += read(source, take)
+        return {"bytes": size, "first_s": first, "stats": shards.stats()}
+
+
+def read_samples(urls: list[str], **settings) -> dict:
+    from millrace import stores
+    from millrace._core import ShardReader
+
+    size = samples = 0
+    with stores.open_shards(urls, memory=MEMORY, **settings) as shards:
+        for _, source in shards:
+            for sample in ShardReader(source):
+                size += len(sample["jpg"])
+                samples += 1
+    return {"bytes": size, "samples": samples}
+
+
+def read_bulk(base: str, sizes: dict[str, int], threads: int, take: Callable[[int, bytes], object] | None = None) -> dict:
+    """8 MB ranges of all shards by `threads` threads."""
+    import obstore
+
+    store = obstore.store.HTTPStore.from_url(base, client_options={"allow_http": True})
+    ranges = [(name, at, min(at + BULK, size)) for name, size in sizes.items() for at in range(0, size, BULK)]
+
+    def one(number: int) -> int:
+        name, start, end = ranges[number]
+        while True:
+            try:
+                data = obstore.get_range(store, name, start=start, end=end)
+                break
+            except obstore.exceptions.GenericError:  # a body that broke: obstore retries answers only
+                continue
+        if take:
+            take(number, bytes(data))
+        return len(data)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return {"bytes": sum(pool.map(one, range(len(ranges))))}
+
+
+def verify(sizes: dict[str, int], expected: int, base: str, urls: list[str], local: list[str], cache: str) -> None:
+    """Every side gives the bytes of the shards, in order. AssertionError names the one that does not."""
+    def checksum_of(run: Callable[[Callable[[bytes], None]], object]) -> int:
+        crc = 0
+
+        def take(data: bytes) -> None:
+            nonlocal crc
+            crc = zlib.crc32(data, crc)
+
+        run(take)
+        return crc
+
+    parts: dict[int, bytes] = {}
+    read_bulk(base, sizes, 16, parts.__setitem__)
+    assert zlib.crc32(b"".join(parts[i] for i in range(len(parts)))) == expected, "bulk"
+    for name, run in (
+        ("open_shards", lambda take: read_shards(urls, take)),
+        ("cache, filling", lambda take: read_shards(urls, take, cache=cache)),
+        ("cache, filled", lambda take: read_shards(urls, take, cache=cache)),
+        ("local files", lambda take: read_shards(local, take)),
+    ):
+        assert checksum_of(run) == expected, name
+
+
+def in_new_process(function: str, urls: list[str], settings: dict) -> dict:
+    """The same in a fresh process, timed inside it."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(timed, (function, urls, settings))
+
+
+def timed(function: str, urls: list[str], settings: dict) -> dict:
+    from millrace import _core, stores  # noqa: F401  imports are not timed
+
+    begun, cpu = time.perf_counter(), time.process_time()
+    result = globals()[function](urls, **settings)
+    return {**result, "seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - cpu}
+
+
+def measure(rounds: int, shards: int, mib: int, cpus: list[int]) -> Iterator[dict]:
+    import millrace.stores  # noqa: F401
+
+    with tempfile.TemporaryDirectory() as folder:
+        names = [f"shard-{i:03}.tar" for i in range(shards)]
+        data = Path(folder, "data")
+        data.mkdir()
+        expected = 0
+        for number, name in enumerate(names):
+            shard = make_shard(number, mib)
+            (data / name).write_bytes(shard)
+            expected = zlib.crc32(shard, expected)
+        sizes = {name: (data / name).stat().st_size for name in names}
+        ours, theirs = multiprocessing.Pipe()
+        server = multiprocessing.get_context("spawn").Process(target=serve, args=(str(data), theirs), daemon=True)
+        server.start()
+        base = ours.recv()
+        try:
+            yield from measured(base, sizes, expected, str(data), str(Path(folder, "cache")), rounds, cpus)
+        finally:
+            ours.send(None)
+            server.join(10)
+
+
+def measured(base: str, sizes: dict[str, int], expected: int, data: str, cache: str, rounds: int, cpus: list[int]) -> Iterator[dict]:
+    urls, local = [base + name for name in sizes], [os.path.join(data, name) for name in sizes]
+    common = {"scenario": "object_store", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+              "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "obstore")},
+              "data": {"shards": len(sizes), "bytes": sum(sizes.values())},
+              "store": {"latency_s": LATENCY, "bytes_per_s": RATE, "connection_bytes_per_s": CONNECTION_RATE, "errors": ERRORS},
+              "memory": MEMORY}
+    say = lambda what: print(f"object_store  {what}", file=sys.stderr, flush=True)  # noqa: E731
+    say("checking")
+    verify(sizes, expected, base, urls, local, cache)
+    say("choosing the bulk readers' threads")
+    found = {}
+    for threads in (4, 8, 16, 32):
+        begun = time.perf_counter()
+        found[threads] = read_bulk(base, sizes, threads)["bytes"] / (time.perf_counter() - begun)
+    best = max(found, key=found.get)
+    yield {**common, "loader": "bulk", "kind": "check", "bytes_per_s_by_threads": found}
+
+    sides: dict[str, tuple[str, Callable[[], dict]]] = {
+        f"bulk_{best}": ("store", lambda: read_bulk(base, sizes, best)),
+        "open_shards": ("store", lambda: read_shards(urls)),
+        "local_files": ("bytes", lambda: read_shards(local)),
+        "cached_same": ("bytes", lambda: read_shards(urls, cache=cache)),
+        "cached_new": ("bytes", lambda: in_new_process("read_shards", urls, {"cache": cache})),
+        "local_files_samples": ("samples", lambda: read_samples(local)),
+        "cached_same_samples": ("samples", lambda: read_samples(urls, cache=cache)),
+        "cached_new_samples": ("samples", lambda: in_new_process("read_samples", urls, {"cache": cache})),
+    }
+    quiet = repeat = 0
+    while quiet < rounds and repeat < 2 * rounds:
+        records = []
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            group, run = sides[name]
+            timer, begun, cpu = probes.Epoch(cpus), time.perf_counter(), time.process_time()
+            result = run()
+            own = {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - cpu}  # without the store's
+            times = {**timer.stop(), **own, **result}
+            records.append({**common, "loader": name, "group": group, "kind": "epoch", "repeat": repeat, **times,
+                            "bytes_per_s": times["bytes"] / times["seconds"]})
+        calm = max(r["others_share"] for r in records if "new" not in r["loader"] and r["group"] != "store") <= QUIET_SHARE
+        yield from ({**record, "quiet": calm} for record in records)
+        quiet += calm
+        repeat += 1
+        say(f"round {repeat}, {quiet} quiet")
+
+
+def table(records: list[dict]) -> str:
+    kept = [r for r in records if r.get("quiet")] or [r for r in records if r["kind"] == "epoch"]
+    by_name: dict[str, dict[int, dict]] = {}
+    for record in kept:
+        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
+    bulk = next(name for name in by_name if name.startswith("bulk_"))
+    lines = ["| side | MB/s | min – max | CPU s per GB | share of |", "|---|---:|---:|---:|---:|"]
+    for name, epochs in by_name.items():
+        rates = [r["bytes_per_s"] / 1e6 for r in epochs.values()]
+        base = {"store": bulk, "bytes": "local_files", "samples": "local_files_samples"}[next(iter(epochs.values()))["group"]]
+        shares = [r["bytes_per_s"] / by_name[base][i]["bytes_per_s"] * 100 for i, r in epochs.items() if i in by_name[base]]
+        share = "" if name == base else "{}: {:.1f} % ({:.1f} – {:.1f})".format(base, statistics.median(shares), *interval(shares))
+        cpu = statistics.median(r["cpu_seconds"] / r["bytes"] for r in epochs.values()) * 1e9
+        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.2f} | {share} |")
+    store = [r for r in kept if r["loader"] == "open_shards"]
+    lines.append(f"\nFirst bytes after {statistics.median(r['first_s'] for r in store) / LATENCY:.2f} round trips; at most "
+                 f"{max(r['stats']['ahead_bytes_peak'] for r in store) / 1e6:.0f} MB of {MEMORY / 1e6:.0f} MB in memory or on their way; "
+                 f"{statistics.median(r['stats']['requests'] for r in store):.0f} requests, "
+                 f"{statistics.median(r['stats']['retries'] for r in store):.0f} retries, "
+                 f"{statistics.median(r['stats']['hedges'] for r in store):.0f} second requests.")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shards", type=int, default=12)
+    parser.add_argument("--shard-mib", type=int, default=64)
+    parser.add_argument("--out", default="benchmarks/results/object_store/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
+    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+    records = []
+    with open(arguments.out, "a") as out:
+        for record in measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus):
+            records.append(record)
+            print(json.dumps(record), file=out, flush=True)
+    print(f"**object_store**, {len(cpus)} CPUs, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""One object in the disk cache: a sparse data file, and a map that says which blocks of it are there.
+
+The map begins with a line of JSON (padded to 4096 bytes, its checksum in front); then 8 bytes per block: a mark and the block's
+CRC32C, written when its bytes are. `lock_fd`, a descriptor of the map that nobody copies, carries the locks, which the kernel ends
+with the process:
+
+- flock, shared, while the entry is in use: only who gets it exclusively may evict;
+- a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import weakref
+import zlib
+from pathlib import Path
+
+HEADER_BYTES = 4096
+MAGIC = b"millrace block map 1\n"
+
+_open_entries: weakref.WeakSet[CacheEntry] = weakref.WeakSet()
+
+
+class CacheEntry:
+    """An entry in use. Its owner closes it; a forked child closes what it inherited by itself."""
+
+    map_offset = HEADER_BYTES
+
+    def __init__(self, data_fd: int, map_fd: int, lock_fd: int, size: int) -> None:
+        self.data_fd, self.map_fd, self.lock_fd, self.size = data_fd, map_fd, lock_fd, size
+        _open_entries.add(self)
+
+    def lock(self, first: int, count: int) -> bool:
+        """Takes the right to fetch these blocks, unless another process has it for one of them."""
+        return self._record_lock(fcntl.F_WRLCK, first, count)
+
+    def unlock(self, first: int, count: int) -> None:
+        self._record_lock(fcntl.F_UNLCK, first, count)
+
+    def _record_lock(self, kind: int, first: int, count: int) -> bool:
+        if self.lock_fd < 0:
+            return True
+        request = struct.pack("hhqqi", kind, os.SEEK_SET, HEADER_BYTES + first * 8, count * 8, 0)
+        try:
+            fcntl.fcntl(self.lock_fd, fcntl.F_OFD_SETLK, request)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            return error.errno != 13  # EACCES: held by somebody. File systems without such locks: everybody fetches.
+        return True
+
+    def close(self) -> None:
+        data_fd, self.data_fd = self.data_fd, -1
+        map_fd, self.map_fd = self.map_fd, -1
+        lock_fd, self.lock_fd = self.lock_fd, -1
+        for fd in (data_fd, map_fd, lock_fd):
+            if fd >= 0:
+                os.close(fd)
+
+
+def _close_inherited() -> None:
+    for entry in list(_open_entries):
+        entry.close()
+
+
+os.register_at_fork(after_in_child=_close_inherited)
+
+
+def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -> None:
+    """A map without blocks, at full length, so that a full disk is noticed now."""
+    blocks = -(-size // block_bytes)
+    header = {"url": url[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
+    line = json.dumps(header).encode()
+    start = MAGIC + b"%08x " % zlib.crc32(line) + line
+    with open(path, "xb", buffering=0) as file:
+        data = start.ljust(HEADER_BYTES, b" ") + bytes(blocks * 8)
+        if file.write(data) != len(data):
+            raise OSError(28, "no space left for the map of a cache entry", str(path))
+
+
+def map_is_sound(map_fd: int, size: int, version: str, block_bytes: int) -> bool:
+    """The header is whole, of this format, and of this version of the object; the records are all there."""
+    raw = os.pread(map_fd, HEADER_BYTES, 0)
+    if len(raw) < HEADER_BYTES or not raw.startswith(MAGIC):
+        return False
+    checksum, _, line = raw[len(MAGIC):].rstrip(b" ").partition(b" ")
+    try:
+        if int(checksum, 16) != zlib.crc32(line):
+            return False
+        header = json.loads(line)
+    except ValueError:
+        return False
+    wanted = HEADER_BYTES + 8 * -(-size // block_bytes)
+    same = (header.get("size"), header.get("version"), header.get("block_bytes")) == (size, version[:300], block_bytes)
+    return same and os.fstat(map_fd).st_size == wanted

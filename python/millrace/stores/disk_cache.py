@@ -1,0 +1,283 @@
+"""A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
+
+An entry is one version of an object (its map says which: size, ETag or date; another one takes its place), a sparse file that fills block by block. A block counts once its
+checksum stands in the map beside it, so a process may be killed at any instruction: what it had finished stays, and whoever reads the
+object next goes on from there. A process verifies a block before its first read of it, unless it wrote it itself; one that does not
+match is fetched again. Nothing is flushed: after a crash of the machine the verification finds what did not reach the disk.
+
+Room. A process that opens an entry makes room for it under the folder's lock: least recently used entries go, those in use never. An
+entry in use counts as large as the object, one not in use as what it has on disk. With different `max_bytes` every process trims to
+its own when it opens something, so the smallest wins while it is at work. When everything is in use, or the disk is full or read-only,
+the object is read without the cache; a disk that failed is left alone for a minute. One warning per cache object.
+
+Local disks only: network file systems do not keep these locks apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .cache_entry import CacheEntry, map_is_sound, write_map
+from .settings import BLOCK_BYTES
+
+FREE_SHARE = 0.1
+LOCK_SECONDS = 10.0  # a process that holds the folder's lock longer is stopped or its disk hangs
+REST_SECONDS = 60.0
+
+
+class DiskCache:
+    """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): all but a tenth of the disk.
+
+    Picklable; a copy counts for itself. Errors of the disk never end a run: it goes on without the cache, with one RuntimeWarning.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], max_bytes: int | None = None) -> None:
+        if max_bytes == -1:
+            max_bytes = None
+        if max_bytes is not None and max_bytes < 1:
+            raise ValueError(f"max_bytes={max_bytes} should be 1 or more, or None for all but a tenth of the disk")
+        self.folder = Path(folder)
+        self.max_bytes = max_bytes
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._files: list[Any] = []  # BlockFiles whose numbers are not added up yet
+        self._hits = self._misses = self._repaired = self._evicted = self._bypassed = 0
+        self._rest_until = 0.0
+        self._warned = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DiskCache, (str(self.folder), self.max_bytes)
+
+    def __repr__(self) -> str:
+        return f"DiskCache({str(self.folder)!r}, max_bytes={self.max_bytes})"
+
+    @staticmethod
+    def of(cache: DiskCache | str | os.PathLike[str] | None) -> DiskCache | None:
+        return cache if cache is None or isinstance(cache, DiskCache) else DiskCache(cache)
+
+    # ------------------------------------------------------------------ opening
+
+    def knows(self, url: str) -> bool:
+        """Some version of the object has an entry. A hint: it may be gone when it is opened."""
+        if time.monotonic() < self._rest_until:
+            return False
+        return os.path.exists(self.folder / f"{_stem(url)}.map")
+
+    def admit(self, url: str, size: int, version: str) -> CacheEntry | None:
+        """The entry of this version of the object, in use until it is closed; None: go without. Older versions go. Any thread."""
+        if size == 0 or time.monotonic() < self._rest_until:
+            return None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._folder_lock() as locked:
+                if not locked:
+                    return self._bypass("another process holds the folder's lock and does not move")
+                return self._admit(url, size, version)
+        except OSError as error:
+            return self.give_up(error.errno or errno.EIO)
+
+    def _admit(self, url: str, size: int, version: str) -> CacheEntry | None:
+        name = _stem(url)
+        entry = self._open(name, size, version)
+        need = size if entry is None else max(0, size - _on_disk(entry.data_fd))
+        if not self._make_room(need, keep=name):
+            if entry is not None and need == 0:
+                return entry
+            if entry is not None:
+                entry.close()
+            return self._bypass(None)
+        if entry is not None:
+            return entry
+        data, temporary = self.folder / f"{name}.data", self.folder / f"{name}.map.tmp"
+        try:
+            with open(data, "wb") as file:
+                file.truncate(size)
+            write_map(temporary, url, size, version, BLOCK_BYTES)
+            os.rename(temporary, self.folder / f"{name}.map")
+        except OSError:
+            _remove(data, temporary)
+            raise
+        return self._open(name, size, version)
+
+    def _open(self, name: str, size: int, version: str) -> CacheEntry | None:
+        data, map_path = self.folder / f"{name}.data", self.folder / f"{name}.map"
+        fds: list[int] = []  # map, the map again for its locks, data
+        try:
+            for path in (map_path, map_path, data):
+                fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+            map_fd, lock_fd, data_fd = fds
+            fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
+            if map_is_sound(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
+                os.utime(map_path)
+                entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
+                return entry
+        except (FileNotFoundError, BlockingIOError):
+            pass
+        finally:
+            for fd in fds:
+                os.close(fd)
+        # None there, another version, or damaged: those who have it open keep their descriptors, the next ones get a new entry.
+        _remove(data, map_path)
+        return None
+
+    # ------------------------------------------------------------------ room
+
+    @contextlib.contextmanager
+    def _folder_lock(self) -> Iterator[bool]:
+        fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        yield False
+                        return
+                    time.sleep(0.005)
+            yield True
+        finally:
+            os.close(fd)
+
+    def _make_room(self, need: int, keep: str) -> bool:
+        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go."""
+        entries, names = [], set()
+        listed = list(os.scandir(self.folder))
+        for item in listed:
+            if item.name.endswith(".map"):
+                names.add(item.name[:-4])
+        for item in listed:
+            stem, _, kind = item.name.partition(".")
+            if kind == "map.tmp" or (kind == "data" and stem not in names):
+                _remove(Path(item.path))
+            elif kind == "map" and stem != keep:
+                with contextlib.suppress(FileNotFoundError):
+                    entries.append((item.stat().st_mtime_ns, stem))
+        entries.sort()
+        used = 0
+        idle = []
+        for _, stem in entries:
+            size, on_disk, in_use = self._measure(stem)
+            used += size if in_use else on_disk
+            if not in_use:
+                idle.append((stem, on_disk))
+        if keep in names:
+            with contextlib.suppress(FileNotFoundError):
+                used += os.stat(self.folder / f"{keep}.data").st_blocks * 512
+        limit = self._limit(used)
+        for stem, on_disk in idle:
+            if used + need <= limit:
+                break
+            if self._evict(stem):
+                used -= on_disk
+        return used + need <= limit
+
+    def _limit(self, used: int) -> int:
+        if self.max_bytes is not None:
+            return self.max_bytes
+        disk = os.statvfs(self.folder)
+        return used + max(0, disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize))
+
+    def _measure(self, stem: str) -> tuple[int, int, bool]:
+        """(bytes of the object, bytes on disk, in use)."""
+        try:
+            status = os.stat(self.folder / f"{stem}.data")
+            fd = os.open(self.folder / f"{stem}.map", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0, 0, False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            in_use = False
+        except BlockingIOError:
+            in_use = True
+        finally:
+            os.close(fd)
+        return status.st_size, status.st_blocks * 512, in_use
+
+    def _evict(self, stem: str) -> bool:
+        # Entries are opened under the folder's lock, so nobody comes between the look and the removal.
+        _remove(self.folder / f"{stem}.map", self.folder / f"{stem}.data")
+        self._evicted += 1
+        return True
+
+    # ------------------------------------------------------------------ going without, and numbers
+
+    def _bypass(self, reason: str | None) -> None:
+        with self._lock:
+            self._bypassed += 1
+        if reason is not None:
+            self._warn(reason)
+
+    def give_up(self, code: int) -> None:
+        """The disk failed: a minute without the cache."""
+        self._rest_until = time.monotonic() + REST_SECONDS
+        self._bypass(os.strerror(code))
+
+    def _warn(self, reason: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"the disk cache {str(self.folder)!r} is not used for now: {reason}; data is read from the store",
+                          RuntimeWarning, stacklevel=2)
+
+    def watch(self, file: Any) -> None:
+        """Counts the hits and misses of this BlockFile's reads, until unwatch()."""
+        with self._lock:
+            self._files.append(file)
+
+    def unwatch(self, file: Any) -> None:
+        with self._lock:
+            if file in self._files:
+                self._files.remove(file)
+                self._add(file.stats())
+
+    def _add(self, stats: dict[str, Any]) -> None:
+        self._hits += stats["hit_blocks"]
+        self._misses += stats["miss_blocks"]
+        self._repaired += stats["repaired_blocks"]
+
+    def stats(self) -> dict[str, Any]:
+        """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them), "hit_rate" (None before
+        the first), "repaired" (blocks that did not match), "evicted" (entries), "bypassed" (objects read without the cache).
+        Of the folder: "entries", "bytes" (on disk)."""
+        with self._lock:
+            live = [f.stats() for f in self._files]
+            hits = self._hits + sum(s["hit_blocks"] for s in live)
+            misses = self._misses + sum(s["miss_blocks"] for s in live)
+            repaired = self._repaired + sum(s["repaired_blocks"] for s in live)
+        entries = size = 0
+        with contextlib.suppress(OSError):
+            for item in os.scandir(self.folder):
+                with contextlib.suppress(FileNotFoundError):
+                    entries += item.name.endswith(".map")
+                    size += item.stat().st_blocks * 512
+        return {
+            "hits": hits, "misses": misses, "hit_rate": hits / (hits + misses) if hits + misses else None, "repaired": repaired,
+            "evicted": self._evicted, "bypassed": self._bypassed, "entries": entries, "bytes": size,
+        }
+
+
+def _stem(url: str) -> str:
+    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _on_disk(fd: int) -> int:
+    return os.fstat(fd).st_blocks * 512
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

@@ -1,0 +1,91 @@
+"""The thread that talks to stores: one per process, an asyncio loop, there while anything is open.
+
+Everything about requests happens on this thread, so nothing of it needs a lock; what other threads do is ask for blocks (an eventfd
+wakes the loop), wait for futures, and close. The thread ends a moment after the last owner has gone. A forked child starts without:
+what it opens is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .clients import client_for
+from .locations import Location
+
+IDLE_SECONDS = 0.2
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._owners: set[Any] = set()
+        self._ended = False
+        self._clients: dict[Any, Any] = {}
+        self._thread = threading.Thread(target=self._run, name="millrace-stores", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        finally:
+            self.loop.close()
+
+    def post(self, function: Callable[..., None], *args: Any) -> None:
+        """From any thread: `function(*args)` on the engine's."""
+        self.loop.call_soon_threadsafe(function, *args)
+
+    def adopt(self, owner: Any) -> None:
+        self._owners.add(owner)
+
+    def release(self, owner: Any) -> None:
+        """On the engine's thread. The last one to go ends it, unless somebody comes within a moment."""
+        self._owners.discard(owner)
+        if not self._owners:
+            self.loop.call_later(IDLE_SECONDS, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        global _engine
+        with _lock:
+            if self._owners or self._ended:
+                return
+            self._ended = True
+            if _engine is self:
+                _engine = None
+        self._clients.clear()
+        self.loop.stop()
+
+    def client(self, location: Location, options: dict[str, Any] | None, connect_timeout: float) -> Any:
+        """Connections are kept and shared per store and options. On the engine's thread."""
+        key = (location.scheme, location.root, repr(sorted((options or {}).items(), key=lambda item: item[0])), connect_timeout)
+        if key not in self._clients:
+            self._clients[key] = client_for(location, options, connect_timeout)
+        return self._clients[key]
+
+
+_engine: Engine | None = None
+_lock = threading.Lock()
+
+
+def engine_with(make_owner: Callable[[Engine], Any]) -> Any:
+    """`make_owner(engine)` with this process's engine, which it keeps alive until it releases itself."""
+    global _engine
+    with _lock:
+        if _engine is None:
+            _engine = Engine()
+        owner = make_owner(_engine)
+        _engine.adopt(owner)
+        return owner
+
+
+def _after_fork() -> None:
+    global _engine, _lock
+    _engine, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,47 @@
+"""What a URL names: a local file, or an object in one of the stores."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+# Schemes that the PyPI package obstore serves; every other one is asked of fsspec.
+OBJECT_STORES = {"http", "https", "s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss"}
+
+
+@dataclass(frozen=True)
+class Location:
+    """`url` as the user wrote it; `local`: the path of a local file, else None; `root` and `path`: the store, and the object in it."""
+
+    url: str
+    scheme: str = "file"
+    local: str | None = None
+    root: str = ""
+    path: str = ""
+
+
+def locate(url: str | os.PathLike[str]) -> Location:
+    """Splits a URL or path. ValueError when a store's URL names no object."""
+    text = os.fspath(url)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Location(text, local=text)
+    scheme = scheme.lower()
+    if scheme == "file":
+        path = unquote(urlsplit(text).path) if rest.startswith(("/", "localhost/")) else rest
+        return Location(text, local=path)
+    if scheme not in OBJECT_STORES:
+        return Location(text, scheme, root=scheme, path=text)
+    if scheme in ("http", "https"):
+        parts = urlsplit(text)
+        query = f"?{parts.query}" if parts.query else ""
+        return _checked(Location(text, scheme, root=f"{scheme}://{parts.netloc}/{query}", path=unquote(parts.path.lstrip("/"))))
+    bucket, _, path = rest.partition("/")
+    return _checked(Location(text, scheme, root=f"{scheme}://{bucket}", path=path))
+
+
+def _checked(location: Location) -> Location:
+    if not location.path:
+        raise ValueError(f"{location.url!r} names a store but no object in it; write {location.root.rstrip('/')}/path/of/the/object")
+    return location

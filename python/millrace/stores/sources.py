@@ -1,0 +1,173 @@
+"""open_source: one object, read in any order. open_shards: many, read one after the other, the next ones on their way."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .._core import ByteSource, open_local_file
+from ..errors import UnavailableError
+from .disk_cache import DiskCache
+from .engine import engine_with
+from .locations import locate
+from .scheduler import Scheduler
+from .settings import Settings
+from .transfer import Transfer
+
+LOOK_AHEAD = 64  # URLs drawn before their turn
+
+
+def open_source(
+    url: str | os.PathLike[str],
+    *,
+    cache: DiskCache | str | os.PathLike[str] | None = None,
+    store_options: dict[str, Any] | None = None,
+    memory: int = 64 << 20,
+    **settings: Any,
+) -> ByteSource:
+    """A file or an object of a store, for reads at any offset by any thread.
+
+    Reads in a row are noticed and read ahead of (16 MiB at most). `memory`: bytes of this object that are kept, the least recently used
+    going first; with `cache` it lies there instead. The source is its own end: when the last reference goes, so do its requests.
+    Errors: FileNotFoundError, PermissionError (refused or expired credentials), CorruptDataError (the object changed), OSError;
+    UnavailableError when a package is missing, or in a process forked after the opening.
+    """
+    location = locate(url)
+    if location.local is not None:
+        return open_local_file(location.local, "" if location.url == location.local else location.url)
+    chosen = Settings(memory=memory, store_options=store_options or {}, **settings)
+    held = DiskCache.of(cache)
+
+    def make(engine: Any) -> Scheduler:
+        return Scheduler(engine, chosen, held, sequential=False)
+
+    owner = engine_with(make)
+    transfer = Transfer(owner, location)
+    ready = transfer.ready
+    owner.queue.append(transfer)
+    owner.engine.post(owner.start)
+    try:
+        source = ready.result()
+    except BaseException:
+        owner.engine.post(owner.close)
+        raise
+    transfer.ready, transfer.handed_out = None, True
+    return source
+
+
+class ShardStream(Iterator[tuple[str, ByteSource]]):
+    """What open_shards() returns: an iterator over (url, source), and a context manager that ends its requests."""
+
+    def __init__(self, urls: Iterable[str], settings: Settings, cache: DiskCache | None) -> None:
+        self._urls = iter(urls)
+        self._settings, self._cache = settings, cache
+        self._ahead: deque[tuple[str, Any]] = deque()
+        self._exhausted = self._closed = False
+        self._owner: Scheduler | None = None
+        self._pid = os.getpid()
+        self._finalizer: Any = None
+
+    def __iter__(self) -> ShardStream:
+        return self
+
+    def __next__(self) -> tuple[str, ByteSource]:
+        """The next shard's URL and bytes. Raises what its opening met, at its turn; the next call goes on behind it."""
+        if self._closed:
+            raise UnavailableError("this stream of shards was closed; call open_shards() again")
+        if os.getpid() != self._pid:
+            raise UnavailableError("this stream of shards was opened before the process was forked; open it in the process that reads")
+        self._draw_ahead()
+        if not self._ahead:
+            raise StopIteration
+        url, item = self._ahead.popleft()
+        if not isinstance(item, Transfer):
+            return url, open_local_file(item, "" if item == url else url)
+        item.urgent = True
+        owner, ready = item.owner, item.ready
+        if not ready.done():
+            owner.engine.post(owner.pump)
+        try:
+            source = ready.result()
+        except concurrent.futures.CancelledError:
+            raise UnavailableError("this stream of shards was closed while it waited") from None
+        item.handed_out, item.ready = True, None
+        owner.engine.post(owner.pump)
+        return url, source
+
+    def _draw_ahead(self) -> None:
+        added = False
+        while not self._exhausted and len(self._ahead) < LOOK_AHEAD:
+            try:
+                url = os.fspath(next(self._urls))
+            except StopIteration:
+                self._exhausted = True
+                break
+            location = locate(url)
+            if location.local is not None:
+                self._ahead.append((url, location.local))
+                continue
+            transfer = Transfer(self._scheduler(), location)
+            self._ahead.append((url, transfer))
+            transfer.owner.queue.append(transfer)
+            added = True
+        if added:
+            self._owner.engine.post(self._owner.pump)
+
+    def _scheduler(self) -> Scheduler:
+        if self._owner is None:
+            settings, cache = self._settings, self._cache
+            self._owner = owner = engine_with(lambda engine: Scheduler(engine, settings, cache, sequential=True))
+            owner.engine.post(owner.start)
+            self._finalizer = weakref.finalize(self, _end, owner, self._pid)
+            self._finalizer.atexit = False
+        return self._owner
+
+    def stats(self) -> dict[str, Any]:
+        """bytes (received), requests, retries, hedges, requests_in_flight, concurrency (its limit now), waited_seconds (readers'),
+        held_bytes (in memory now), ahead_bytes_peak (in memory or on their way), repaired_blocks (of the cache), seconds,
+        bytes_per_second; "cache": those of the DiskCache. Local files are not counted."""
+        stats = self._owner.stats() if self._owner is not None else {"bytes": 0, "requests": 0, "retries": 0, "hedges": 0}
+        if self._cache is not None:
+            stats["cache"] = self._cache.stats()
+        return stats
+
+    def close(self) -> None:
+        """Ends all requests. Reads that wait raise UnavailableError; what was handed out and is here whole stays readable."""
+        self._closed = True
+        self._ahead.clear()
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def __enter__(self) -> ShardStream:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _end(owner: Scheduler, pid: int) -> None:
+    if os.getpid() == pid and not owner.closed and not owner.engine.loop.is_closed():
+        owner.engine.post(owner.close)
+
+
+def open_shards(
+    urls: Iterable[str],
+    *,
+    cache: DiskCache | str | os.PathLike[str] | None = None,
+    memory: int = 256 << 20,
+    store_options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> ShardStream:
+    """Shards one after the other, as (url, ByteSource), each to be read from front to back.
+
+    Requests for what comes next, across the borders of shards, are in flight while one is read: as many as bandwidth and latency ask
+    for (stores/control.py), with at most `memory` bytes here or on their way. What lies behind the reader is let go; going back
+    works and asks again. Up to 64 URLs are drawn before their turn, so `urls` may be endless. Local paths and file:// are opened as
+    they are. `settings`: see Settings (max_requests, request_bytes, stall_timeout, connect_timeout, retries, hedge).
+    Nothing is opened before the first next(). ValueError for settings; next() raises as open_source() does.
+    """
+    return ShardStream(urls, Settings(memory=memory, store_options=store_options or {}, **settings), DiskCache.of(cache))

@@ -1,0 +1,267 @@
+"""One object on its way: opened by its first range, filled by runs of blocks that are retried, resumed and hedged.
+
+Everything here runs on the engine's thread. A run asks for consecutive blocks in one request. What breaks off goes on at the first
+missing byte; failures in a row without a byte between wait longer each time (full jitter: any time up to 0.1 s, 0.2 s, 0.4 s, ...,
+20 s; the store's Retry-After when it is visible).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from .._core import BlockFile
+from .clients import CHUNK_BYTES, Meta, RangesUnsupported
+from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
+from .locations import Location
+from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+MAX_BACKOFF = 20.0
+FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
+
+
+class Patience:
+    """Failures of one run since it last brought a byte."""
+
+    failures = 0
+
+
+class Transfer:
+    def __init__(self, owner: Scheduler, location: Location) -> None:
+        self.owner, self.location, self.settings = owner, location, owner.settings
+        self.ready: concurrent.futures.Future | None = concurrent.futures.Future()
+        self.file: BlockFile | None = None
+        self.entry: Any = None  # of the disk cache
+        self.meta: Meta | None = None
+        self.busy: set[int] = set()  # blocks that a run is bringing
+        self.cursor = 0  # blocks before were asked for ahead of the reader
+        self.urgent = False  # the consumer waits for it
+        self.handed_out = False
+        self.known = False  # the cache has an entry of it
+        self.whole = False  # the server sends whole objects only
+        self.tasks: set[asyncio.Task] = set()
+        self._use_blocks(BLOCK_BYTES if owner.sequential or owner.cache is not None else SMALL_BLOCK_BYTES)
+
+    def _use_blocks(self, block_bytes: int) -> None:
+        self.block_bytes, self.request_blocks = block_bytes, self.settings.request_blocks(block_bytes)
+
+    # ------------------------------------------------------------------ opening
+
+    async def open(self) -> None:
+        try:
+            self._client = self.owner.engine.client(self.location, self.settings.store_options, self.settings.connect_timeout)
+            response = None
+            cache = self.owner.cache
+            if self.known:
+                self.meta = await self._retrying(lambda: self._client.head(self.location.path))
+            else:
+                response = await self._retrying(self._first_range)
+                self.meta = response[0]
+            if cache is not None:
+                self.entry = await asyncio.to_thread(cache.admit, self.location.url, self.meta.size, self.meta.version)
+            self._make_file()
+        except Exception as error:
+            self._close_entry()
+            if self.ready is not None and not self.ready.done():
+                self.ready.set_exception(classify(error, self.location.url)[1])
+            return
+        if response is not None and self.file.next_missing(0) == 0:
+            count = self.file.blocks if self.whole else min(self.file.blocks, self._first_blocks())
+            if count and (self.entry is None or self.entry.lock(0, count)):
+                self.owner.start_run(self, 0, count, response)
+        if self.ready is not None:
+            self.ready.set_result(self.file.reader())
+
+    def _make_file(self) -> None:
+        settings, entry = self.settings, self.entry
+        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
+        self.file = BlockFile(
+            self.location.url, self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
+            max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
+        )
+        if entry is not None:
+            self.owner.cache.watch(self.file)
+
+    def _first_blocks(self) -> int:
+        return 1 if self.block_bytes == SMALL_BLOCK_BYTES else self.request_blocks
+
+    async def _first_range(self) -> Any:
+        """The first range says how large the object is, too: one round trip to the first byte."""
+        path, count = self.location.path, self._first_blocks() * self.block_bytes
+        self.owner.counts.requests += 1
+        try:
+            return await self._within_stall(self._client.get(path, 0, count, None))
+        except RangesUnsupported:
+            self.whole = True
+            return await self._within_stall(self._client.get(path, 0, None, None))
+        except Exception as error:
+            if status_of(error) != 416:
+                raise
+            meta = await self._client.head(path)  # an empty object has no ranges
+            if meta.size:
+                raise
+
+            return meta, 0, _nothing()
+
+    # ------------------------------------------------------------------ runs
+
+    async def run(self, first: int, count: int, response: Any) -> None:
+        """Brings the blocks [first, first + count), or fails the file."""
+        locked = response is not None
+        try:
+            if self.entry is not None and not locked:
+                locked = await self._claim(first, count)
+                if not locked:
+                    return
+            await self._hedged(first, count, response)
+            if self.file.stats()["cache_errno"]:
+                self.owner.cache.give_up(self.file.stats()["cache_errno"])
+        except Exception as error:
+            kind, message, code = as_block_failure(classify(error, self.location.url)[1])
+            self.file.fail(kind, message, code)
+        finally:
+            if self.entry is not None and locked:
+                self.entry.unlock(first, count)
+
+    async def _claim(self, first: int, count: int) -> bool:
+        """True: the blocks are ours to bring. False: another process brought them. Locks of killed processes are the kernel's to end."""
+        waited, pause, missing = time.monotonic(), 0.005, -1
+        while True:
+            if self.entry.lock(first, count):
+                self.file.refresh()
+                if self._first_missing(first, count) is None:
+                    self.entry.unlock(first, count)
+                    return False
+                return True
+            self.file.refresh()
+            now_missing = sum(self.file.filled(b) == 0 for b in range(first, first + count))
+            if now_missing == 0:
+                return False
+            if now_missing != missing:
+                missing, waited = now_missing, time.monotonic()
+            elif time.monotonic() - waited > FOREIGN_SECONDS:
+                return True  # whoever holds them does nothing; the same bytes twice do no harm
+            await asyncio.sleep(pause)
+            pause = min(0.05, pause * 1.5)
+
+    async def _hedged(self, first: int, count: int, response: Any) -> None:
+        hedging, full = self.owner.hedging, count == self.request_blocks
+        hedging.requests += 1
+        started = time.monotonic()
+        tasks = {asyncio.ensure_future(self._bring(first, count, response))}
+        try:
+            patience = hedging.patience() if full else None
+            done, _ = await asyncio.wait(tasks, timeout=patience)
+            if not done and hedging.allow():
+                tasks.add(asyncio.ensure_future(self._bring(first, count, None)))
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            next(iter(done)).result()
+            if full:
+                hedging.took(time.monotonic() - started)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _bring(self, first: int, count: int, response: Any) -> None:
+        patience = Patience()
+
+        async def attempt() -> None:
+            nonlocal response
+            this, response = response, None
+            await self._request(first, count, this, patience)
+
+        await self._retrying(attempt, patience)
+
+    async def _request(self, first: int, count: int, response: Any, patience: Patience) -> None:
+        file, counts = self.file, self.owner.counts
+        start = self._first_missing(first, count)
+        if start is None:
+            return
+        end = min(file.size, (first + count) * self.block_bytes)
+        if response is None:
+            counts.requests += 1
+            if self.whole:
+                start = 0
+            chunk = max(1, CHUNK_BYTES >> 3 * patience.failures)  # a connection that breaks early may break early again
+            get = self._client.get(self.location.path, start, None if self.whole else end, self.meta.etag, chunk)
+            response = await self._within_stall(get)
+        meta, at, chunks = response
+        if meta.size != self.meta.size or meta.version != self.meta.version:
+            raise changed(self.location.url, f"{self.meta.size} bytes with ETag {self.meta.version}, then {meta.size} with {meta.version}")
+        if at != start:
+            raise BrokenTransfer(f"{self.location.url}: bytes from {start} on were asked for, the store sent those from {at} on")
+        while start < end:
+            try:
+                chunk = await self._within_stall(anext(chunks))
+            except StopAsyncIteration:
+                raise BrokenTransfer(f"{self.location.url}: the store sent {start} of {end} bytes and called that all") from None
+            if len(chunk) > end - start:
+                raise BrokenTransfer(f"{self.location.url}: the store sent more bytes than were asked for")
+            counts.bytes += len(chunk)
+            if file.write(start, chunk):
+                patience.failures = 0
+            start += len(chunk)
+            self.owner.control.received(len(chunk))
+            while self.whole and self.owner.too_far_ahead(self, start):
+                await asyncio.sleep(0.01)
+
+    def _first_missing(self, first: int, count: int) -> int | None:
+        """The offset of the first byte of these blocks that is not here."""
+        block = self.file.next_missing(first)
+        return None if block >= min(first + count, self.file.blocks) else block * self.block_bytes + self.file.filled(block)
+
+    # ------------------------------------------------------------------ trying again
+
+    async def _within_stall(self, awaitable: Awaitable[Any]) -> Any:
+        return await asyncio.wait_for(awaitable, self.settings.stall_timeout)
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], patience: Patience | None = None) -> Any:
+        patience = patience or Patience()
+        while True:
+            try:
+                return await attempt()
+            except Exception as error:
+                again, final = classify(error, self.location.url)
+                if not again:
+                    raise GaveUp(final) from error
+                patience.failures += 1
+                if isinstance(final, Throttled):
+                    self.owner.control.throttled()
+                if patience.failures > self.settings.retries:
+                    raise GaveUp(final) from error
+                self.owner.counts.retries += 1
+                pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (patience.failures - 1)))
+                await asyncio.sleep(max(pause, retry_after(error)))
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        if self.file is not None:
+            self.file.close()
+            if self.owner.cache is not None:
+                self.owner.cache.unwatch(self.file)
+        if self.ready is not None and not self.ready.done():
+            self.ready.cancel()
+        self._close_entry()
+
+    def _close_entry(self) -> None:
+        entry, self.entry = self.entry, None
+        if entry is not None:
+            with contextlib.suppress(OSError):
+                entry.close()
+
+
+async def _nothing() -> Any:
+    return
+    yield

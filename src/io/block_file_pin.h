@@ -1,0 +1,45 @@
+// What block_file.cpp and block_file_read.cpp share: pins, and reading all bytes of a range.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "io/block_file.h"
+
+namespace millrace {
+
+// Unlocks for its life, with the blocks [first, last] kept from being dropped; locks again at its end.
+class BlockFile::Pin {
+ public:
+  Pin(BlockFile& file, int64_t first, int64_t last, std::unique_lock<std::mutex>& lock) : file_(file), range_(first, last), lock_(lock) {
+    file_.pins_.push_back(range_);
+    lock_.unlock();
+  }
+  ~Pin() {
+    lock_.lock();
+    file_.pins_.erase(std::find(file_.pins_.begin(), file_.pins_.end(), range_));
+  }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+ private:
+  BlockFile& file_;
+  const std::pair<int64_t, int64_t> range_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
+// False: the file ends before, or cannot be read.
+inline bool read_all(int fd, std::span<uint8_t> into, int64_t offset) {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(fd, into.data(), into.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    offset += got;
+    into = into.subspan(static_cast<size_t>(got));
+  }
+  return true;
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+// One stream of 8-byte steps: the instruction's latency is the limit, and still above what a page cache gives.
+#include "io/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
+
+using Tables = std::array<std::array<uint32_t, 256>, 8>;
+
+// tables[k][byte]: what `byte` contributes with k bytes behind it.
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
+    tables[0][byte] = crc;
+  }
+  for (size_t k = 1; k < 8; ++k)
+    for (size_t byte = 0; byte < 256; ++byte) tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
+  return tables;
+}
+
+constexpr Tables kTables = make_tables();
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) uint32_t crc32c_sse42(uint32_t before, std::span<const uint8_t> bytes) noexcept {
+  uint64_t crc = ~before;
+  const uint8_t* at = bytes.data();
+  size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    crc = _mm_crc32_u64(crc, word);
+  }
+  auto crc32 = static_cast<uint32_t>(crc);
+  for (; left > 0; ++at, --left) crc32 = _mm_crc32_u8(crc32, *at);
+  return ~crc32;
+}
+#endif
+
+}  // namespace
+
+uint32_t crc32c_portable(uint32_t before, std::span<const uint8_t> bytes) noexcept {
+  uint32_t crc = ~before;
+  const uint8_t* at = bytes.data();
+  size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) {
+    const uint32_t low = crc ^ (at[0] | at[1] << 8 | at[2] << 16 | static_cast<uint32_t>(at[3]) << 24);
+    crc = kTables[7][low & 0xff] ^ kTables[6][(low >> 8) & 0xff] ^ kTables[5][(low >> 16) & 0xff] ^ kTables[4][low >> 24] ^
+          kTables[3][at[4]] ^ kTables[2][at[5]] ^ kTables[1][at[6]] ^ kTables[0][at[7]];
+  }
+  for (; left > 0; ++at, --left) crc = (crc >> 8) ^ kTables[0][(crc ^ *at) & 0xff];
+  return ~crc;
+}
+
+uint32_t crc32c(uint32_t before, std::span<const uint8_t> bytes) noexcept {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
+  if (has_instruction) return crc32c_sse42(before, bytes);
+#endif
+  return crc32c_portable(before, bytes);
+}
+
+}  // namespace millrace
