@@ -8,11 +8,11 @@ import gzip
 import io
 import os
 import pickle
-import random
+import re
 import signal
 import subprocess
 import sys
-import threading
+import tarfile
 import time
 
 import numpy as np
@@ -24,7 +24,7 @@ from shard_data import same, write_tar
 import millrace
 import millrace.transforms as T
 from millrace import DataLoader
-from millrace.datasets import WebDataset, warn_and_continue
+from millrace.datasets import WebDataset
 
 LENGTHS = (7, 5, 1, 6)
 COUNT = sum(LENGTHS)
@@ -70,7 +70,7 @@ def images(dataset, transform=FIXED):
 def loaded(dataset, **options):
     """All batches, by the engine and nothing else."""
     loader = DataLoader(dataset, **options)
-    assert loader.explain().job is not None if hasattr(loader.explain(), "job") else "python —" not in str(loader.explain()), str(loader.explain())
+    assert "python —" not in str(loader.explain()), str(loader.explain())
     return list(loader)
 
 
@@ -234,7 +234,7 @@ def test_passes_of_one_epoch_differ(folder):
 
 
 REFUSALS = {
-    "map": (lambda d: images(d).map(tuple), {}, "map.* is Python code for whole samples; use map_tuple"),
+    "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),
     "select": (lambda d: images(d).select(bool), {}, "is Python code for whole samples"),
     "compose": (lambda d: images(d).compose(iter), {}, "is Python code for whole samples"),
     "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'the pictures are not decoded: use decode\("pil"\)'),
@@ -265,7 +265,7 @@ def test_explain_says_why_not(folder, name):
     make, options, reason = REFUSALS[name]
     dataset = make(WebDataset(f"{folder}/s-0.tar"))
     text = str(DataLoader(dataset, **{"batch_size": 2, **options}).explain())
-    assert __import__("re").search(reason, text), text
+    assert re.search(reason, text), text
     assert "native —" not in text
 
 
@@ -309,7 +309,9 @@ def test_a_damaged_picture_names_itself_at_its_turn(tmp_path, workers):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_cut_shard_says_so_at_its_turn(tmp_path, workers):
     paths = damaged_shards(tmp_path)
-    os.truncate(paths[0], os.path.getsize(paths[0]) // 2)
+    with tarfile.open(paths[0]) as tar:
+        third = tar.getmember("03.jpg")
+    os.truncate(paths[0], third.offset_data + 100)
     dataset = WebDataset(paths).decode("pil").to_tuple("jpg", "cls").map_tuple(FIXED)
     expected, error = [], None
     try:

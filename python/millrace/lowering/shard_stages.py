@@ -144,7 +144,6 @@ class Recogniser:
         if stage.collation_fn is not default_collation_fn and (theirs is None or stage.collation_fn is not theirs):
             raise NotLowered("batched() has a collation_fn of its own; leave it out, or apply it to the finished batch")
         self.batch = stage
-        self.stages.append(Batched(stage.batchsize, None, stage.partial))
 
     def finish(self) -> int:
         """The position of the picture in the tuples."""
