@@ -45,7 +45,7 @@ def opened_shards(
 ) -> Iterator[tuple[str, Any]]:
     """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the others behind it all the same.
 
-    `urls` may be endless, if it is said whether they are `all_local`; of stores, those of the next shards are drawn and asked for ahead of their turn.
+    If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked for ahead of their turn.
     """
     if all_local is None:
         urls = list(urls)
