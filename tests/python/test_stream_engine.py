@@ -237,7 +237,7 @@ REFUSALS = {
     "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),
     "select": (lambda d: images(d).select(bool), {}, "is Python code for whole samples"),
     "compose": (lambda d: images(d).compose(iter), {}, "is Python code for whole samples"),
-    "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'the pictures are not decoded: use decode\("pil"\)'),
+    "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'no picture is decoded, .* use decode\("pil"\)'),
     "decoded twice": (lambda d: images(d.decode("pil")), {}, r"two decode\(\) stages"),
     "torchrgb": (lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"), {}, r'natively by decode\("pil"\) alone, and this is decode'),
     "only": (lambda d: d.decode("pil", only="jpg").to_tuple("jpg", "cls"), {}, r'by decode\("pil"\) alone'),

@@ -148,7 +148,7 @@ class Recogniser:
     def finish(self) -> int:
         """The position of the picture in the tuples."""
         if not self.decoded:
-            raise NotLowered('the pictures are not decoded: use decode("pil")')
+            raise NotLowered('no picture is decoded, and only streams of pictures are native: use decode("pil") where there are some')
         if self.tuple is None or sum(self.tuple) != 1:
             raise NotLowered("samples should be tuples with one picture: use to_tuple()")
         return self.tuple.index(True)
