@@ -100,6 +100,8 @@ class Recogniser:
             raise NotLowered(
                 f'pictures are decoded natively by decode("pil") alone, and this is decode{stage.handlers}; make tensors in map_tuple()'
             )
+        if any(picture != is_picture_name(name) for name, picture in self.names.items()):
+            raise NotLowered("a picture is renamed before decode(), which goes by names; put rename() behind it")
         self.decoded = True
         self.handler = None if is_reraise(stage.handler) else stage.handler
         self.stages.append(_DecodeRest(stage, stage.handler))
