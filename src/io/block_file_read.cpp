@@ -117,6 +117,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   }
   if (waited) stats_.waited_ns += now_ns() - start;
   const Block& b = blocks_[static_cast<size_t>(first)];
+  if (!b.verified) recall();
   Piece piece{first, first, 0, b.on_disk, b.verified};
   while (piece.verified && begin_of(piece.last + 1) < end && have(piece.last + 1)) {
     const Block& next = blocks_[static_cast<size_t>(piece.last + 1)];
