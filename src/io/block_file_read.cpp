@@ -52,7 +52,8 @@ std::shared_ptr<const ByteSource> BlockFile::reader() {
 void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
   if (fork_generation() != generation_)
     throw Error(ErrorKind::unavailable,
-                name() + " was opened before this process was forked, and nobody fetches it here; open it in the process that reads it", name());
+                name() + " was opened before this process was forked, and nobody fetches it here; open it in the process that reads it",
+                name());
   if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset)
     throw Error(ErrorKind::corrupt_data, name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
                                              " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
