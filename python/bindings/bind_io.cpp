@@ -135,8 +135,10 @@ void bind_io(py::module_& m) {
       .def("read_at", &read_at, py::arg("offset"), py::arg("size"));
   m.def(
       "open_local_file",
-      [](const py::object& path, const std::string& name, bool keep_open) {
-        return std::const_pointer_cast<ByteSource>(open_local_file(from_path(path), name, keep_open));
+      [](const py::object& path, const py::object& called, bool keep_open) {
+        const std::string file = from_path(path), name = from_path(called);
+        const py::gil_scoped_release release;  // a file server may take its time
+        return std::const_pointer_cast<ByteSource>(open_local_file(file, name, keep_open));
       },
       py::arg("path"), py::arg("name") = "", py::arg("keep_open") = true);
   bind_block_file(m);

@@ -13,6 +13,8 @@ namespace millrace::python {
 namespace {
 
 struct Loader : ImageEngine<DataLoader> {
+  std::vector<Hole> holes;  // of the batch that next() gave last
+
   Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory) {
     native = DataLoader::create(native_dataset(dataset), {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
   }
@@ -21,6 +23,7 @@ struct Loader : ImageEngine<DataLoader> {
     Batch batch;
     const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == DataLoader::Status::end) return py::none();
+    holes = std::move(batch.holes);
     const OutputShape& shape = batch.shape;
     auto images = py::reinterpret_steal<py::object>(
         tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
@@ -39,7 +42,17 @@ ErrorPolicy error_policy(const std::string& name) {
   if (name == "raise") return ErrorPolicy::raise;
   if (name == "skip") return ErrorPolicy::skip;
   if (name == "replace") return ErrorPolicy::replace;
-  throw py::value_error("on_error='" + name + "' is unknown; use 'raise', 'skip' or 'replace'");
+  if (name == "leave") return ErrorPolicy::leave;
+  throw py::value_error("on_error='" + name + "' is unknown; use 'raise', 'skip', 'replace' or 'leave'");
+}
+
+py::dict to_dict(const SampleError& error) {
+  py::dict result;
+  result["index"] = error.index;
+  result["path"] = to_path(error.path);
+  result["offset"] = error.offset;
+  result["reason"] = to_path(error.reason);
+  return result;
 }
 
 py::dict to_dict(const LoaderStats& s) {
@@ -49,14 +62,7 @@ py::dict to_dict(const LoaderStats& s) {
   seconds["transform"] = s.transform_seconds;
   seconds["collate"] = s.collate_seconds;
   py::list errors;
-  for (const SampleError& error : s.errors) {
-    py::dict d;
-    d["index"] = error.index;
-    d["path"] = to_path(error.path);
-    d["offset"] = error.offset;
-    d["reason"] = to_path(error.reason);
-    errors.append(d);
-  }
+  for (const SampleError& error : s.errors) errors.append(to_dict(error));
   py::dict result;
   result["samples"] = s.samples;
   result["batches"] = s.batches;
@@ -101,6 +107,11 @@ void bind_loader(py::module_& m) {
   engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(), py::arg("dataset"), py::arg("threads"),
            py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false, py::arg("memory") = "system");
   def_engine(engine);
+  engine.def_property_readonly("holes", [](const Loader& loader) {
+    py::list result;
+    for (const Hole& hole : loader.holes) result.append(py::make_tuple(hole.row, to_dict(hole.error)));
+    return result;
+  });
 }
 
 }  // namespace millrace::python

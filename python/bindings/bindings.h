@@ -53,6 +53,7 @@ py::str to_path(std::string_view path);
 SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
 std::vector<int64_t> make_indices(const py::object& indices);
 ErrorPolicy error_policy(const std::string& name);
+py::dict to_dict(const SampleError& error);
 py::dict to_dict(const LoaderStats& stats);
 BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
 

@@ -1,29 +1,46 @@
-"""The command line: `python -m millrace`."""
+"""The command line: `python -m millrace`, or `millrace` where its script is installed."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from .run_command import USAGE, run
+# verb: (module, function of the arguments that returns the exit status)
+VERBS = {
+    "run": ("millrace.run_command", "run"),
+    "pack": ("millrace.commands.pack", "main"),
+    "inspect": ("millrace.commands.inspect", "main"),
+}
+USAGE = "usage: python -m millrace (run | pack | inspect) ...; python -m millrace --help says what they do"
+HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUMENTS...]
+       python -m millrace pack SRC DST [OPTIONS]
+       python -m millrace inspect URL... [OPTIONS]
 
-HELP = f"""{USAGE}
+run      runs a training script (or, with -m, a module) with millrace.DataLoader in the place of torch.utils.data.DataLoader,
+         in its imports and in the libraries it uses, as if it began with `import millrace; millrace.install()`.
+         --explain prints, when a loader is first iterated, what runs natively and why.
+pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as shards that stream, without loss by default.
+inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and fails when something is.
 
-run    runs a training script (or, with -m, a module) with millrace.DataLoader in the place of torch.utils.data.DataLoader,
-       in its imports and in the libraries it uses, as if it began with `import millrace; millrace.install()`.
-       --explain prints, when a loader is first iterated, what runs natively and why.
-
-Launchers take it as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is imported before the script: set
-environment variables that torch reads at its import outside."""
+pack and inspect take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
+imported before the script: set environment variables that torch reads at its import outside."""
 
 
 def main(arguments: list[str]) -> int:
+    """Runs the verb that comes first; the exit status."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP)
         return 0
-    if arguments[0] == "run":
-        return run(arguments[1:])
+    if arguments[0] in VERBS:
+        module, function = VERBS[arguments[0]]
+        return getattr(importlib.import_module(module), function)(arguments[1:])
     print(f"millrace: there is no command {arguments[0]!r}\n{USAGE}", file=sys.stderr)
     return 2
+
+
+def script() -> int:
+    """What the installed `millrace` calls."""
+    return main(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -183,6 +183,19 @@ class BlockFile:
 def crc32c(buffer: Any, before: int = 0) -> int:
     """The Castagnoli checksum of the bytes, `before` being that of those in front of them."""
 
+
+def image_format(data: bytes) -> str:
+    """By magic number: "JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP" or "unknown"."""
+
+def probe_jpeg(data: bytes) -> dict[str, Any]:
+    """width, height (as stored), components, precision, progressive, arithmetic, orientation (EXIF, 1..8). CorruptDataError."""
+
+def transcode_jpeg(data: bytes, segment_pixels: int, own_tables: bool) -> bytes:
+    """The same coefficients as one baseline scan with a restart marker every `segment_pixels` pixels (0: none), all metadata kept.
+
+    CorruptDataError for files that are damaged in any way.
+    """
+
 class PathTable:
     """An immutable list of paths in one block of memory."""
 
@@ -267,6 +280,10 @@ class Loader:
 
         With `timeout` > 0, TimeoutError after that many seconds.
         """
+    @property
+    def holes(self) -> list[tuple[int, dict[str, Any]]]:
+        """(row, {index, path, offset, reason}) of samples that could not be read, in the batch that next() gave last: their rows have
+        anything in them. With on_error="leave" only, which takes pipelines with a fixed shape."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
 

@@ -1,30 +1,22 @@
 """StreamIter: a WebDataset's batches by the native engine.
 
 The dataset's stages run here, in the consumer's thread, a few batches ahead, over samples whose pictures are still files; the engine's
-threads make these into batches. Seen from outside it is InlineIter: torch's iterator without workers, its state that of a dataset
-which this process runs, so it is resumed with any number of threads, and by Python code, too.
-
-Order: a batch is drawn (`_Drawn`: samples, tickets, the dataset's state behind it), submitted, made, handed out. An error in drawing
-comes when it is its batch's turn, and ends the stream, as generators end.
+threads make these into batches (stream_fetchers.py). Seen from outside it is InlineIter: torch's iterator without workers, its state
+that of a dataset which this process runs, so it is resumed with any number of threads, and by Python code, too.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections import deque
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Optional
 
-import numpy as np
-
-from . import _core
 from .devices import batch_memory
 from .iterators import close_at_exit
 from .lowering import StreamJob
 from .run_record import RunRecord
 from .state import Progress
+from .stream_fetchers import StreamFetcher, fetcher_of
 from .workers import InlineIter
 
 
@@ -47,7 +39,8 @@ class StreamIter(InlineIter):
         super().__init__(seen_as_inline(loader), record, progress)
 
     def _make_fetcher(self) -> Any:
-        self._stream = StreamFetcher(self._job, self._threads, self._loader_memory, self._base_seed, self._timeout_seconds, self._collate_fn)
+        seed, convert = self._base_seed, self._collate_fn
+        self._stream = fetcher_of(self._job, self._threads, self._loader_memory, seed, self._timeout_seconds, convert)
         self._record.live = self._stream.engine.stats
         close_at_exit(self)
         return self._stream
@@ -73,86 +66,3 @@ class StreamIter(InlineIter):
     def __del__(self) -> None:
         super().__del__()
         self._shutdown_workers()
-
-
-@dataclass
-class _Drawn:
-    samples: list[tuple[Any, ...]]
-    behind: int  # its last ticket + 1
-    state: dict[str, Any]  # of the dataset, behind this batch
-    error: Optional[Exception] = None
-
-
-class StreamFetcher:
-    """What torch's iterator asks for batches, and Progress for states: `fetch`, `dataset`, `dataset_iter`, `ended`."""
-
-    def __init__(self, job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any) -> None:
-        self._job, self._timeout = job, timeout
-        self._convert = None if job.by_torch else convert
-        self._tickets = _core.StreamSamples()
-        self._state = job.dataset.state_dict()
-        self._samples = job.samples()
-        self._drawn: deque[_Drawn] = deque()
-        self._ahead = job.slots + 1 if threads else 1
-        self._drained = False
-        self.ended = self.closed = False
-        self.dataset = self
-        self.dataset_iter = object()  # has no state of its own
-        self.engine = job.open(self._tickets, threads, memory)
-        self.engine.start_epoch(seed, 0)
-
-    def state_dict(self) -> dict[str, Any]:
-        return copy.deepcopy(self._job.dataset.state_dict() if self.ended else self._state)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._job.dataset.load_state_dict(state)
-
-    def fetch(self, index: Any) -> Any:
-        while not self._drained and len(self._drawn) < self._ahead:
-            self._draw()
-        if not self._drawn:
-            self.ended = True
-            raise StopIteration
-        first = self._drawn[0]
-        if first.error is not None:
-            self._drawn.popleft()
-            raise first.error
-        try:
-            pictures, _ = self.engine.next(self._timeout)
-        except Exception as error:
-            if isinstance(error, TimeoutError) and error.errno is None:
-                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
-            self._handed_out()
-            raise
-        self._handed_out()
-        batch = self._job.collated(pictures, first.samples)
-        return batch if self._convert is None else self._convert(batch)
-
-    def _handed_out(self) -> None:
-        first = self._drawn.popleft()
-        self._tickets.drop_before(first.behind)
-        self._state = first.state
-
-    def _draw(self) -> None:
-        job = self._job
-        try:
-            samples = list(islice(self._samples, job.batch_size))
-            if len(samples) < job.batch_size:
-                self._drained = True
-                if not samples or not job.partial:
-                    return
-            tickets = [self._ticket(sample[job.position]) for sample in samples]
-            self.engine.submit(np.array(tickets, np.int64))
-        except Exception as error:
-            self._drained = True
-            self._drawn.append(_Drawn([], 0, self._state, error.with_traceback(None)))
-            return
-        self._drawn.append(_Drawn(samples, tickets[-1] + 1, job.dataset.state_dict()))
-
-    def _ticket(self, picture: Any) -> int:
-        return self._tickets.add(picture.content, picture.url, picture.key, picture.number, picture.number_of_pass)
-
-    def close(self) -> None:
-        self.closed = True
-        self.engine.close()
-        self._drawn.clear()

@@ -26,8 +26,9 @@ void BaselineDecoder::Plane::keep_last_row() { std::memcpy(row(-1), row(rows - 1
 bool BaselineDecoder::decode(std::span<const uint8_t> bytes, Rect region, ImageView out) {
   McuReader::Tables tables;
   if (!stream_.parse(bytes) || region.right() > stream_.width || region.bottom() > stream_.height || !prepare_tables(tables) ||
-      !data_.load(bytes.subspan(stream_.scan_begin)) || !reader_.start(stream_, data_, tables))
+      !data_.load(bytes.subspan(stream_.scan_begin), stream_.restart_interval != 0))
     return false;
+  reader_.start(stream_, data_, tables);
   plan(region);
   if (!reader_.skip(int64_t{mcu_y_.begin} * mcus_per_row_ + mcu_x_.begin)) return false;
   for (int32_t mcu_row = mcu_y_.begin; mcu_row < mcu_y_.end; ++mcu_row) {

@@ -1,39 +1,41 @@
 #include "codecs/entropy_data.h"
 
-#include <cstring>
-
 namespace millrace {
 
-bool EntropyData::load(std::span<const uint8_t> scan) {
+bool EntropyData::load(std::span<const uint8_t> scan, bool restarts) {
   ends_.clear();
-  if (scan.empty()) return false;
-  if (bytes_.size() < scan.size() + kTailBytes) bytes_.resize(scan.size() + kTailBytes);
-  const uint8_t* from = scan.data();
-  const uint8_t* const end = from + scan.size();
-  uint8_t* to = bytes_.data();
-  uint8_t next_restart = 0xD0;
-  while (true) {
-    // memchr and memcpy run at the width of the machine; an FF comes about every 200 bytes.
-    const auto* marker = static_cast<const uint8_t*>(std::memchr(from, 0xFF, static_cast<size_t>(end - from)));
-    if (marker == nullptr || end - marker < 2) return false;
-    const size_t run = static_cast<size_t>(marker - from);
-    std::memcpy(to, from, run);
-    to += run;
-    from = marker + 2;
-    if (marker[1] == 0x00) {
-      *to++ = 0xFF;
-    } else if (marker[1] == next_restart) {
-      ends_.push_back(static_cast<size_t>(to - bytes_.data()));
-      next_restart = next_restart == 0xD7 ? 0xD0 : static_cast<uint8_t>(next_restart + 1);
-    } else if (marker[1] == 0xD9) {
-      break;
-    } else {
-      return false;
+  scan_ = scan;
+  const size_t room = scan.size() + EntropyKernels::kSlack + kTailBytes;
+  if (bytes_.size() < room) bytes_.resize(room);
+  const uint8_t* const begin = scan.data();
+  const uint8_t* const end = begin + scan.size();
+  const uint8_t* marker = begin;
+  whole_ = !restarts;
+  if (whole_) {
+    uint8_t* to = bytes_.data();
+    marker = kernels_.unstuff(begin, end, to);
+    open_size_ = static_cast<size_t>(to - bytes_.data());
+  } else {
+    for (uint8_t next = 0;; next = (next + 1) & 7) {
+      marker = kernels_.find_marker(marker, end);
+      if (end - marker < 2 || marker[1] != 0xD0 + next) break;
+      ends_.push_back(static_cast<size_t>(marker - begin));
+      marker += 2;
     }
   }
-  ends_.push_back(static_cast<size_t>(to - bytes_.data()));
-  std::memset(to, 0, kTailBytes);
+  if (end - marker < 2 || marker[1] != 0xD9) return false;
+  ends_.push_back(static_cast<size_t>(marker - begin));
   return true;
+}
+
+std::span<const uint8_t> EntropyData::open(size_t segment) {
+  if (!whole_) {
+    const size_t begin = segment == 0 ? 0 : ends_[segment - 1] + 2;
+    uint8_t* to = bytes_.data();
+    kernels_.unstuff(scan_.data() + begin, scan_.data() + ends_[segment], to);
+    open_size_ = static_cast<size_t>(to - bytes_.data());
+  }
+  return {bytes_.data(), open_size_};
 }
 
 }  // namespace millrace

@@ -1,13 +1,18 @@
-// EntropyData: the entropy-coded bytes of one scan, without byte stuffing, cut at the restart markers.
+// EntropyData: the entropy-coded bytes of one scan, cut at its restart markers, each segment's byte stuffing taken out when it is
+// opened.
 //
-// A bit reader over these bytes needs no test for FF and none for the end: kTailBytes zeros follow the last segment, more than
-// one MCU can take, so it is enough to compare positions once per MCU. Cost: one pass at memory speed. One owner, one thread.
+// The markers are the file's index of segments: finding all costs a few microseconds per 100 KB, hardly more than reading a table
+// of them, works for any encoder's files, and cannot be wrong as a table can. A bit reader over an open segment needs no test for
+// FF and none for the end: kTailBytes readable bytes follow, more than one MCU can take, so it is enough to compare positions once
+// per MCU. One owner, one thread; borrows the scan.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "codecs/entropy_kernels.h"
 
 namespace millrace {
 
@@ -16,17 +21,22 @@ class EntropyData {
   // Six blocks of 64 coefficients of at most 16 + 15 bits, and what the reader loads ahead.
   static constexpr size_t kTailBytes = 6 * 64 * 31 / 8 + 64;
 
-  // `scan` starts behind the SOS segment. False when the data does not end with an end marker or the restart markers are not
-  // RST0, RST1, ... in turn.
-  bool load(std::span<const uint8_t> scan);
+  // `scan` starts behind the SOS segment; `restarts`: the stream announces restart markers. False when the data does not end with
+  // an end marker, when the restart markers are not RST0, RST1, ... in turn, or when there are some that were not announced.
+  bool load(std::span<const uint8_t> scan, bool restarts);
 
   size_t segments() const { return ends_.size(); }
-  const uint8_t* begin(size_t segment) const { return bytes_.data() + (segment == 0 ? 0 : ends_[segment - 1]); }
-  const uint8_t* end(size_t segment) const { return bytes_.data() + ends_[segment]; }
+
+  // The bytes of a segment; they stand until the next call.
+  std::span<const uint8_t> open(size_t segment);
 
  private:
-  std::vector<uint8_t> bytes_;
-  std::vector<size_t> ends_;  // end of each segment in bytes_
+  const EntropyKernels kernels_ = entropy_kernels();
+  std::span<const uint8_t> scan_;
+  std::vector<size_t> ends_;    // where each segment's closing marker stands in the scan
+  std::vector<uint8_t> bytes_;  // the open segment
+  size_t open_size_ = 0;
+  bool whole_ = false;          // no restart markers: load() has opened the only segment in its one pass
 };
 
 }  // namespace millrace

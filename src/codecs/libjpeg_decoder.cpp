@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
-#include <jerror.h>
 #include <jpeglib.h>
 
+#include "codecs/libjpeg_session.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -18,54 +17,6 @@ namespace {
 // Cropping moves libjpeg's idea of the picture's edge, and fancy upsampling looks one chroma sample, at most two pixels, beyond
 // a pixel: with that margin the pixels inside equal those of a full decode.
 constexpr int32_t kMargin = 2;
-
-// A progressive file may hold any number of tiny scans, each a pass over all coefficients: minutes of work from a few kilobytes.
-constexpr int kMaxScans = 500;
-
-// Everything that libjpeg touches. Between setjmp and longjmp only this struct and C code are alive, so no destructor is skipped.
-struct Session {
-  jpeg_decompress_struct info{};
-  jpeg_error_mgr errors{};
-  jpeg_source_mgr source{};
-  jpeg_progress_mgr progress{};
-  jmp_buf escape{};
-  char message[JMSG_LENGTH_MAX] = "";
-  size_t offset = 0;
-};
-
-[[noreturn]] void leave(Session& session, const char* message) {
-  std::snprintf(session.message, sizeof session.message, "%s", message);
-  longjmp(session.escape, 1);
-}
-
-Session& session_of(j_common_ptr info) { return *static_cast<Session*>(info->client_data); }
-
-void on_error(j_common_ptr info) {
-  char message[JMSG_LENGTH_MAX];
-  info->err->format_message(info, message);
-  leave(session_of(info), message);
-}
-
-void ignore_warning(j_common_ptr, int) {}
-void stay_silent(j_common_ptr) {}
-
-void refuse_scan_bombs(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans)
-    leave(session_of(info), "more than 500 scans, which no encoder writes");
-}
-
-void do_nothing(j_decompress_ptr) {}
-
-boolean on_end_of_bytes(j_decompress_ptr info) {
-  leave(session_of(reinterpret_cast<j_common_ptr>(info)), "the file is truncated");
-}
-
-void skip_bytes(j_decompress_ptr info, long count) {
-  if (count <= 0) return;
-  if (static_cast<size_t>(count) > info->src->bytes_in_buffer) on_end_of_bytes(info);
-  info->src->next_input_byte += count;
-  info->src->bytes_in_buffer -= static_cast<size_t>(count);
-}
 
 // Pillow's arithmetic for an inverted (Adobe) CMYK pixel, as bytes stand in the file.
 uint8_t mul_div_255(uint32_t a, uint32_t b) {
@@ -81,22 +32,7 @@ void cmyk_to_rgbx(const uint8_t* from, uint8_t* to, int32_t width) {
   }
 }
 
-void start(Session& session, std::span<const uint8_t> bytes) {
-  jpeg_decompress_struct& info = session.info;
-  info.src = &session.source;
-  session.source.init_source = do_nothing;
-  session.source.fill_input_buffer = on_end_of_bytes;
-  session.source.skip_input_data = skip_bytes;
-  session.source.resync_to_restart = jpeg_resync_to_restart;
-  session.source.term_source = do_nothing;
-  session.source.next_input_byte = bytes.data();
-  session.source.bytes_in_buffer = bytes.size();
-  session.progress.progress_monitor = refuse_scan_bombs;
-  info.progress = &session.progress;
-  jpeg_read_header(&info, TRUE);
-}
-
-void decode_region(Session& session, Rect region, ImageView out) {
+void decode_region(LibjpegSession& session, Rect region, ImageView out) {
   jpeg_decompress_struct& info = session.info;
   const bool cmyk = info.num_components == 4;
   info.out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGBX;
@@ -130,13 +66,13 @@ void decode_region(Session& session, Rect region, ImageView out) {
 }
 
 // The only frame that longjmp returns to. False: session.message says why.
-bool run(Session& session, std::span<const uint8_t> bytes, const JpegHeader& header, Rect region, ImageView out) {
+bool run(LibjpegSession& session, std::span<const uint8_t> bytes, const JpegHeader& header, Rect region, ImageView out) {
   if (setjmp(session.escape) != 0) return false;
-  jpeg_create_decompress(&session.info);
-  start(session, bytes);
+  session.create(bytes);
+  jpeg_read_header(&session.info, TRUE);
   if (session.info.image_width != static_cast<JDIMENSION>(header.width) ||
       session.info.image_height != static_cast<JDIMENSION>(header.height))
-    leave(session, "two frame headers disagree about the picture's size");
+    session.leave("two frame headers disagree about the picture's size");
   decode_region(session, region, out);
   return true;
 }
@@ -144,18 +80,10 @@ bool run(Session& session, std::span<const uint8_t> bytes, const JpegHeader& hea
 }  // namespace
 
 void libjpeg_decode(std::span<const uint8_t> bytes, const JpegHeader& header, Rect region, ImageView out) {
-  Session session;
-  session.info.err = jpeg_std_error(&session.errors);
-  session.info.client_data = &session;
-  session.errors.error_exit = on_error;
-  session.errors.emit_message = ignore_warning;
-  session.errors.output_message = stay_silent;
-  const bool done = run(session, bytes, header, region, out);
-  session.offset = bytes.size() - session.source.bytes_in_buffer;
-  jpeg_destroy_decompress(&session.info);
-  if (!done)
+  LibjpegSession session;
+  if (!run(session, bytes, header, region, out))
     throw Error(ErrorKind::corrupt_data, std::string("JPEG cannot be decoded: ") + session.message, {},
-                static_cast<int64_t>(session.offset));
+                static_cast<int64_t>(bytes.size() - session.source.bytes_in_buffer));
 }
 
 }  // namespace millrace

@@ -62,7 +62,7 @@ HWY_EXPORT(skip_mcus);
 
 const GroupZigzag kGroupZigzag;
 
-bool McuReader::start(const BaselineStream& stream, const EntropyData& data, const Tables& tables) {
+void McuReader::start(const BaselineStream& stream, EntropyData& data, const Tables& tables) {
   state_ = {};
   state_.tables = tables;
   const auto h = static_cast<size_t>(stream.luma_h), v = static_cast<size_t>(stream.luma_v);
@@ -80,12 +80,12 @@ bool McuReader::start(const BaselineStream& stream, const EntropyData& data, con
   segment_ = 0;
   interval_ = stream.restart_interval ? stream.restart_interval : std::numeric_limits<int64_t>::max();
   left_ = 0;
-  return stream.restart_interval != 0 || data.segments() == 1;
 }
 
 bool McuReader::next_segment() {
-  if (segment_ == data_->segments()) return false;
-  state_.bits.start(data_->begin(segment_), data_->end(segment_));
+  if (segment_ >= static_cast<int64_t>(data_->segments())) return false;
+  const std::span<const uint8_t> bytes = data_->open(static_cast<size_t>(segment_));
+  state_.bits.start(bytes.data(), bytes.data() + bytes.size());
   state_.dc = {};
   ++segment_;
   left_ = interval_;
@@ -104,14 +104,16 @@ bool McuReader::read(int count, int16_t* groups) {
 }
 
 bool McuReader::skip(int64_t count) {
-  while (count > 0) {
-    if (left_ == 0 && !next_segment()) return false;
-    const int64_t here = std::min(count, left_);
-    if (here < interval_ && !HWY_DYNAMIC_DISPATCH(skip_mcus)(state_, here)) return false;
-    count -= here;
-    left_ -= here;
+  if (count >= left_) {  // nobody needs the bits of the rest of this segment and of whole ones behind it
+    count -= left_;
+    segment_ += count / interval_;
+    count %= interval_;
+    left_ = 0;
   }
-  return true;
+  if (count == 0) return true;
+  if (left_ == 0 && !next_segment()) return false;
+  left_ -= count;
+  return HWY_DYNAMIC_DISPATCH(skip_mcus)(state_, count);
 }
 
 }  // namespace millrace

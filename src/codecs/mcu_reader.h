@@ -1,7 +1,7 @@
 // McuReader: walks the MCUs of a baseline scan in order, reading the wanted ones and stepping over the rest.
 //
-// Cost: an unwanted MCU takes about 3/4 of the time of a wanted one; with restart markers, whole intervals without wanted MCUs
-// are jumped. Any irregularity (a bad code, a coefficient too many, data that ends early, a segment missing) makes the call
+// Cost: an unwanted MCU takes about 3/4 of the time of a wanted one; with restart markers, it jumps to the next segment that has
+// wanted ones. Any irregularity (a bad code, a coefficient too many, data that ends early, a segment missing) makes the call
 // return false, and the scan is then not ours. One thread; borrows stream, data and tables, which must outlive it.
 #pragma once
 
@@ -26,8 +26,7 @@ class McuReader {
     std::array<const AcTable*, 3> ac{};
   };
 
-  // False when there are restart markers where the stream announces none.
-  bool start(const BaselineStream& stream, const EntropyData& data, const Tables& tables);
+  void start(const BaselineStream& stream, EntropyData& data, const Tables& tables);
 
   // The next `count` <= 4 MCUs, into zeroed groups: first luma's, row by row from left to right, then one for each chroma.
   bool read(int count, int16_t* groups);
@@ -48,8 +47,8 @@ class McuReader {
   bool next_segment();
 
   State state_;
-  const EntropyData* data_ = nullptr;
-  size_t segment_ = 0;           // the one after the current
+  EntropyData* data_ = nullptr;
+  int64_t segment_ = 0;          // the one after the current
   int64_t interval_ = 0;         // MCUs in a segment
   int64_t left_ = 0;             // MCUs left in the current segment
 };

@@ -6,7 +6,6 @@
 #include "codecs/jpeg_decoder.h"
 #include "codecs/png_decoder.h"
 #include "codecs/webp_decoder.h"
-#include "millrace/error.h"
 
 namespace millrace {
 namespace {
@@ -24,6 +23,11 @@ void refuse_large(const PictureHeader& header) {
 }
 
 }  // namespace
+
+bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes) {
+  const bool refused = refusal.kind() == ErrorKind::corrupt_data || refusal.kind() == ErrorKind::unavailable;
+  return refused && sniff(bytes) != ImageFormat::jpeg;
+}
 
 struct PictureDecoder::Impl {
   std::span<const uint8_t> bytes;

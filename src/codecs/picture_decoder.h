@@ -12,6 +12,7 @@
 
 #include "base/geometry.h"
 #include "codecs/image_header.h"
+#include "millrace/error.h"
 
 namespace millrace {
 
@@ -20,6 +21,9 @@ struct PictureHeader {
   int32_t width = 0, height = 0;  // as stored, before orientation
   int orientation = 1;            // EXIF 1..8
 };
+
+// Whether a fallback decoder has the last word, after `refusal` by a PictureDecoder.
+bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes);
 
 class PictureDecoder {
  public:

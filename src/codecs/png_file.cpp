@@ -102,7 +102,8 @@ class Metadata {
   explicit Metadata(PngFile& file) : file_(file) {}
 
   void take(const Chunk& chunk, bool before_data) {
-    if (chunk.data.size() < least_bytes(chunk.name, file_.color)) fail("PNG chunk " + std::string(chunk.name) + " is cut short", chunk.offset);
+    if (chunk.data.size() < least_bytes(chunk.name, file_.color))
+      fail("PNG chunk " + std::string(chunk.name) + " is cut short: the file is damaged", chunk.offset);
     if (chunk.name == "IHDR") fail("PNG has a second header chunk: the file is damaged", chunk.offset);
     if (chunk.name == "PLTE" && file_.color == PngColor::palette) take_palette(chunk, before_data);
     if (chunk.name == "eXIf") exif_ = chunk.data;

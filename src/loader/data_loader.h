@@ -26,6 +26,7 @@ enum class ErrorPolicy : uint8_t {
   raise,    // next() throws the first error of the batch, by row; the following batch can still be had
   skip,     // the hole is filled from the epoch's end; the epoch gets shorter (hole_filler.h has the rule)
   replace,  // the next readable index (i + 1 mod n) takes the row, as its occurrence 0
+  leave,    // the row has anything in it and is listed in Batch::holes; only where all rows have one shape
 };
 // Only samples that cannot be read are left out. Wrong indices, rows of different shapes (Error(shape_mismatch)), lack of memory
 // or descriptors, and an epoch (`skip`) or dataset (`replace`) with nothing readable are thrown under every policy.
@@ -38,6 +39,18 @@ struct LoaderOptions {
   BlockSource memory = {};  // of the slots; empty: the system's, kept warm
 };
 
+struct SampleError {
+  int64_t index = 0;
+  std::string path;
+  int64_t offset = -1;
+  std::string reason;
+};
+
+struct Hole {
+  int64_t row = 0;
+  SampleError error;
+};
+
 struct Batch {
   int64_t id = 0;
   int64_t rows = 0;
@@ -45,13 +58,7 @@ struct Batch {
   DType type = DType::f32;
   Lease images;       // rows x shape elements, dense
   std::vector<int64_t> labels;
-};
-
-struct SampleError {
-  int64_t index = 0;
-  std::string path;
-  int64_t offset = -1;
-  std::string reason;
+  std::vector<Hole> holes;  // by row; `leave` only
 };
 
 // More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by epoch.

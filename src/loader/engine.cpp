@@ -19,6 +19,9 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
       queue_(ClaimQueue::create(options.slots, options.memory)),
       keys_(source_.size),
       consumer_(source_, options.on_error, /*whole=*/true) {
+  if (options.on_error == ErrorPolicy::leave && !source_.fixed_shape)
+    throw Error(ErrorKind::invalid_argument, "rows can be left out of batches only where all rows have one shape; end with a crop or a "
+                                             "resize to a fixed size");
   for (int i = 0; i < options_.threads; ++i)
     workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
   try {
@@ -129,8 +132,19 @@ void Engine::finish_asides() {
 bool Engine::settle(int64_t deadline_ns) {
   if (filler_ && !filler_->fill(deadline_ns)) return false;
   filler_.reset();
+  if (options_.on_error == ErrorPolicy::leave) list_holes();
   record_failures();
   return true;
+}
+
+void Engine::list_holes() {
+  holes_.clear();
+  current_->row_shapes.resize(current_->keys.size(), *current_->shape);
+  for (const RowFailure& failure : current_->failures) {
+    if (failure.error || failure.left_out.empty()) continue;
+    holes_.push_back({failure.row, failure.left_out.back()});
+    current_->row_shapes[static_cast<size_t>(failure.row)] = *current_->shape;
+  }
 }
 
 void Engine::record_failures() {
@@ -188,6 +202,7 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   out.shape = *task.shape;
   out.type = task.type;
   out.labels.clear();
+  out.holes = std::exchange(holes_, {});
   for (int64_t row = 0; row < task.rows; ++row)
     out.labels.push_back(source_.labels.empty() ? 0 : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
   if (bytes < kSmallFieldBytes) {

@@ -52,6 +52,7 @@ class Engine {
   bool settle(int64_t deadline_ns);
   void finish_asides();
   void remake_if_shape_changed(BatchTask& task);
+  void list_holes();
   void record_failures();
   void hand_over(BatchTask& task, Batch& out);
 
@@ -70,6 +71,7 @@ class Engine {
   RowFailure failure_;
   std::shared_ptr<BatchTask> current_;  // complete, on its way to be handed out
   std::optional<HoleFiller> filler_;    // of current_, under `skip`
+  std::vector<Hole> holes_;             // of current_, under `leave`
 
   mutable std::mutex stats_mutex_;  // guards counted_
   LoaderStats counted_;             // without the stages' times, which the workers count

@@ -27,7 +27,7 @@ struct ImageDataset {
   std::shared_ptr<const SampleFiles> files;
   std::vector<int64_t> labels;  // as many as files, or none: then labels are somebody else's business, and 0
   std::shared_ptr<const ImagePipeline> pipeline;
-  std::shared_ptr<const FallbackDecoder> fallback;  // null: not-JPEG files are Error(unavailable)
+  std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 };
 
 }  // namespace millrace

@@ -4,9 +4,8 @@
 
 namespace millrace {
 
-const PictureHeader& PictureReader::open(std::span<const uint8_t> bytes, const std::string& path) {
+const PictureHeader& PictureReader::open(std::span<const uint8_t> bytes) {
   bytes_ = bytes;
-  path_ = path;
   whole_ = false;
   header_ = {};
   try {
@@ -34,13 +33,12 @@ ImageView PictureReader::decode(Rect region) {
 }
 
 void PictureReader::fall_back(const Error& refusal) {
-  const bool damaged = refusal.kind() == ErrorKind::corrupt_data;
-  if (!fallback_ || sniff(bytes_) == ImageFormat::jpeg || !(damaged || refusal.kind() == ErrorKind::unavailable)) throw refusal;
+  if (!fallback_ || !left_to_fallback(refusal, bytes_)) throw refusal;
   const PictureHeader promised = header_;  // empty when there is none
   try {
-    fallback_->decode(bytes_, path_, pixels_, &header_.orientation);
+    fallback_->decode(bytes_, name_(), pixels_, &header_.orientation);
   } catch (const Error& error) {
-    if (damaged && error.kind() == ErrorKind::corrupt_data) throw refusal;
+    if (refusal.kind() == ErrorKind::corrupt_data && error.kind() == ErrorKind::corrupt_data) throw refusal;
     throw;
   }
   whole_ = true;

@@ -4,9 +4,10 @@
 // is the codec's, which knows the offset. One per worker; keeps its buffers between pictures. Throws Error without a path.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "codecs/picture_decoder.h"
 #include "loader/image_dataset.h"
@@ -17,11 +18,12 @@ namespace millrace {
 
 class PictureReader {
  public:
-  // Both may be null, and are borrowed. `times` books the decoding.
-  PictureReader(const FallbackDecoder* fallback, StageTimes* times) : fallback_(fallback), times_(times) {}
+  // `fallback` and `times`, which books the decoding, are borrowed and may be null; `name` says what the fallback is to call the file.
+  PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, StageTimes* times)
+      : fallback_(fallback), name_(std::move(name)), times_(times) {}
 
-  // `bytes` stay where they are until the last decode(); `path` is for the fallback.
-  const PictureHeader& open(std::span<const uint8_t> bytes, const std::string& path);
+  // `bytes` stay where they are until the last decode().
+  const PictureHeader& open(std::span<const uint8_t> bytes);
 
   // A rectangle inside the picture, as RGBX; valid until the next call.
   ImageView decode(Rect region);
@@ -33,9 +35,9 @@ class PictureReader {
   void fall_back(const Error& refusal);
 
   const FallbackDecoder* const fallback_;
+  const std::function<std::string()> name_;
   StageTimes* const times_;
   std::span<const uint8_t> bytes_;
-  std::string path_;
   PictureHeader header_;
   bool whole_ = false;  // pixels_ is the whole picture, by the fallback
   PixelBuffer pixels_;

@@ -62,7 +62,7 @@ bool RowWorker::step(BatchTask& task, int64_t row, RowFailure& failure) {
     failure.error = std::current_exception();
     return true;
   }
-  return policy_ == ErrorPolicy::skip || replace(task, row, failure);
+  return policy_ == ErrorPolicy::skip || policy_ == ErrorPolicy::leave || replace(task, row, failure);
 }
 
 bool RowWorker::replace(BatchTask& task, int64_t row, RowFailure& failure) {

@@ -37,7 +37,8 @@ bool device_can(const JpegHeader& header, std::span<const uint8_t> bytes) {
 
 struct Worker::Impl {
   Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
-      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)), picture(dataset->fallback.get(), times) {}
+      : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
+        picture(dataset->fallback.get(), [this] { return name(); }, times) {}
 
   OutputShape prepare(const SampleKey& key);
   void finish(void* row);
@@ -72,7 +73,7 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
   if (file.bytes().empty())
     throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0);
 
-  const PictureHeader& header = picture.open(file.bytes(), name());
+  const PictureHeader& header = picture.open(file.bytes());
   const ImagePipeline& pipeline = *dataset->pipeline;
   SampleKey identity = key;
   dataset->files->identify(identity);

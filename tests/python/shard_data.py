@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from pictures import jpeg_bytes, make_picture
 
 
 def write_tar(path, members):
@@ -30,6 +31,19 @@ def numbered_shards(folder, lengths):
         paths.append(write_tar(Path(folder) / f"n-{shard:03d}.tar", members))
         number += length
     return paths
+
+
+def make_picture_shards(folder, lengths):
+    """A shard train-000.tar, ... for each length, of jpg and cls."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    number = 0
+    for shard, length in enumerate(lengths):
+        members = []
+        for i in range(number, number + length):
+            members.append((f"{i:05d}.jpg", jpeg_bytes(make_picture(60, 50, seed=i))))
+            members.append((f"{i:05d}.cls", str(i % 10).encode()))
+        write_tar(Path(folder) / f"train-{shard:03d}.tar", members)
+        number += length
 
 
 def same(a, b):

@@ -101,6 +101,23 @@ def test_weighted_sampling_shows_its_shares() -> None:
         assert re.search(line, done.stdout), done.stdout
 
 
+def test_webdataset_shards_are_read_and_resumed() -> None:
+    done = run(EXAMPLES / "webdataset_shards.py")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "read:        400 pictures in 14 batches",
+        "rank 1, worker 1: 2 of 8 shards: .*train-003.tar, .*train-007.tar",
+        "few shards:  rank 1, worker 3: 1 of 2 shards, every 4. sample from number 3",
+        "epochs:      in other orders",
+        "behind 80 samples, from a state of [0-9]+ bytes; the other 320 came, each once",
+        r"a mixture:   7\d% even numbers of 200",
+        "an error:    train-001.tar: sample '000033', field 'cls' cannot be decoded: ZeroDivisionError",
+        "skipped:     40 of 400 samples",
+    ):
+        assert re.search(line, done.stdout), done.stdout
+    assert "GIVES OTHERS" not in done.stdout
+
+
 def test_object_storage_shows_its_cache() -> None:
     pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
     done = run(EXAMPLES / "object_storage.py")
@@ -109,6 +126,14 @@ def test_object_storage_shows_its_cache() -> None:
     assert "600 samples" in first and "hit rate of the cache: 0 %" in first and "61 MB came over" in first, done.stdout
     assert "600 samples" in second and "hit rate of the cache: 100 %" in second and "; 0 MB came over" in second, done.stdout
     assert "no such object in the store" in second
+
+
+def test_packing_loses_nothing() -> None:
+    done = run(EXAMPLES / "pack.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "60 samples in 3 shards, {'transcoded': 60}" in done.stdout and "all 60 pictures have the pixels of their files" in done.stdout
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
+    assert len(losses) == 3 and losses[2] < losses[0], done.stdout
 
 
 @pytest.mark.slow

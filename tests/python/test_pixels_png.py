@@ -6,12 +6,14 @@ import zlib
 
 import numpy as np
 import pytest
+import torch
+from loader_data import torchvision_or_skip
 from pictures import make_picture
 from pillow_pixels import by_pillow, compare_with_pillow, decoded
 from PIL import Image
 from png_files import KINDS, SIGNATURE, chunk, exif, filtered, header, png, samples, transparency
 
-from millrace import CorruptDataError, _core, transforms
+from millrace import CorruptDataError, DataLoader, _core, transforms
 from millrace.datasets import ImageFolder
 
 
@@ -234,3 +236,36 @@ def test_decode_image_answers():
         _core.decode_image(memoryview(data)[::2])
     with pytest.raises(CorruptDataError):
         _core.decode_image(b"\xff\xd8\xff\xe0")
+
+
+def test_an_image_folder_of_all_formats_equals_torchvisions(tmp_path):
+    torchvision_or_skip()
+    from torch.utils import data
+    from torchvision import datasets
+    from torchvision.transforms import v2
+
+    random = np.random.default_rng(10)
+    for i in range(12):
+        (tmp_path / f"class{i % 3}").mkdir(exist_ok=True)
+        picture, path = make_picture(*(int(side) for side in random.integers(40, 90, 2)), i), tmp_path / f"class{i % 3}" / str(i)
+        if i % 4 == 0:
+            picture = picture.convert(("RGBA", "P", "L")[i // 4])
+        picture.save(f"{path}.webp" if i % 4 == 1 else f"{path}.png", **({"lossless": True} if i == 5 else {}))
+    chain = v2.Compose([v2.CenterCrop((33, 35)), v2.PILToTensor()])
+    theirs, ours = datasets.ImageFolder(tmp_path, chain), DataLoader(datasets.ImageFolder(tmp_path, chain), batch_size=5, num_workers=2)
+    batches = list(zip(data.DataLoader(theirs, batch_size=5), ours, strict=True))
+    assert ours.stats()["engine"] == "threads" and len(batches) == 3
+    for (pixels, labels), (own_pixels, own_labels) in batches:
+        assert torch.equal(pixels, own_pixels) and torch.equal(labels, own_labels)
+
+
+def test_an_image_folder_without_pillow(tmp_path, monkeypatch):
+    """Batches of PNG and WebP never call the fallback."""
+    (tmp_path / "class").mkdir()
+    for i, suffix in enumerate(["png", "webp", "jpg"] * 3):
+        make_picture(50, 40, i).save(tmp_path / "class" / f"{i}.{suffix}")
+    expected = [by_pillow((tmp_path / "class" / f"{i}.{suffix}").read_bytes()) for i, suffix in enumerate(["png", "webp", "jpg"] * 3)]
+    loader = DataLoader(ImageFolder(tmp_path, transforms.PILToTensor()), batch_size=9, num_workers=2)
+    monkeypatch.setattr(Image, "open", None)
+    ((pixels, _),) = loader
+    assert np.array_equal(pixels.permute(0, 2, 3, 1).numpy(), np.stack(expected))

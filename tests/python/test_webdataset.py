@@ -86,13 +86,13 @@ def halves(source):
         yield item
 
 
-SIMPLE = "jpg cls json txt npy id"
+ALL = "jpg seg.png cls txt json npy npz pth ten id bin".split()
 
 CHAINS = {
     "bytes": lambda ds: ds,
     "tuple of bytes": lambda ds: ds.to_tuple("__key__", "__url__", "jpg", "cls"),
     **{
-        kind: lambda ds, kind=kind: ds.decode(kind).to_tuple("jpg", "seg.png", "cls", "txt", "json", "npy", "npz", "pth", "ten", "id", "bin")
+        kind: lambda ds, kind=kind: ds.decode(kind).to_tuple(*ALL)
         for kind in (
             "l8 rgb8 rgba8 l rgb rgba torchl8 torchrgb8 torchrgba8 torchl torchrgb torchrgba torch pil pill pilrgb pilrgba".split()
         )
@@ -210,9 +210,9 @@ def test_ranks_and_workers_get_the_packages_shards(folder, monkeypatch, ranks, w
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "{a,b}", "x{a,b}y{1,2}", "{0..3}", "{08..11}", "{3..1}", "{0..9..4}", "{a..e}", "{e..a..2}", "{a,{b,c}d}", "{{a,b},c}", "{a}", "{}",
-     "{", "}", "{a,b", "a,b}", "{,x}", "{a,}", "{1..}", "{-2..2}", "{001..3}", "\\{a,b\\}", "{a\\,b,c}", "{{0..1}}", "x{y{0..2},z}.tar",
-     "{00..02}/{a,b}-{1..2}.tar", "${a}{1,2}", "{a,b}{", "{-01..01}", "{1..3..0}", "{a,b}}", "{{a,b}"],
+    ["a", "{a,b}", "x{a,b}y{1,2}", "{0..3}", "{08..11}", "{3..1}", "{0..9..4}", "{a..e}", "{e..a..2}", "{a,{b,c}d}", "{{a,b},c}",
+     "{a}", "{}", "{", "}", "{a,b", "a,b}", "{,x}", "{a,}", "{1..}", "{-2..2}", "{001..3}", "\\{a,b\\}", "{a\\,b,c}", "{{0..1}}",
+     "x{y{0..2},z}.tar", "{00..02}/{a,b}-{1..2}.tar", "${a}{1,2}", "{a,b}{", "{-01..01}", "{1..3..0}", "{a,b}}", "{{a,b}"],
 )  # fmt: skip
 def test_braces_expand_as_the_packages(text):
     braceexpand = pytest.importorskip("braceexpand")
@@ -261,7 +261,8 @@ def test_the_chain_is_data(folder):
 
 
 def test_pipelines_are_pickled(folder):
-    ds = WebDataset(f"{folder}/s-{{000..001}}.tar", shardshuffle=True).shuffle(5).decode("pil").to_tuple("cls").map_tuple(add_one).batched(4)
+    ds = WebDataset(f"{folder}/s-{{000..001}}.tar", shardshuffle=True).shuffle(5).decode("pil")
+    ds = ds.to_tuple("cls").map_tuple(add_one).batched(4)
     ds.set_epoch(3)
     again = pickle.loads(pickle.dumps(ds.with_epoch(7).with_length(9)))
     assert len(again) == 9 and again.stages == ds.stages
@@ -272,6 +273,15 @@ def test_pipelines_are_pickled(folder):
 def _at(ds, epoch):
     ds.set_epoch(epoch)
     return list(ds)
+
+
+def test_subclasses_stay_subclasses(folder):
+    class Labels(WebDataset):
+        def labels(self):
+            return self.decode(only="cls").to_tuple("cls")
+
+    with Labels(f"{folder}/s-000.tar").slice(3) as dataset:
+        assert isinstance(dataset.labels().shuffle(2), Labels) and list(dataset.labels()) == [(0,), (1,), (2,)]
 
 
 def test_lengths(folder):

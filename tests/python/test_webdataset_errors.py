@@ -267,8 +267,20 @@ def test_batches_of_different_samples(tmp_path):
 
 def test_shards_that_need_something_else(tmp_path):
     with pytest.raises(millrace.UnavailableError, match="not read from commands"):
-        list(WebDataset("pipe:cat x.tar"))
+        WebDataset("pipe:cat x.tar")
     with tarfile.open(tmp_path / "plain.tar", "w"):
         pass
     with pytest.raises(ValueError, match="no samples"):
         list(WebDataset(str(tmp_path / "plain.tar")))
+
+
+def test_stages_that_take_no_handler_raise_what_is_wrong(shards):
+    dataset = WebDataset(shards)
+    for stage, message in (
+        (dataset.rename_keys(("label", "*.none")), "no field fits"),
+        (dataset.extract_keys("*.none"), "has no field that fits '.*none'"),
+        (dataset.xdecode(), "has no decoder for field 'cls'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            next(iter(stage))
+    assert dataset.rename_keys(("label", "cls")).indexed()[0]["label"] == b"0"

@@ -10,6 +10,7 @@ import torch
 from shard_data import numbered_shards
 from torch.utils.data import IterableDataset
 
+import millrace
 from millrace import DataLoader
 from millrace.datasets import Mixture, WebDataset
 
@@ -140,3 +141,30 @@ def test_a_declared_epoch_is_equal_on_uneven_ranks(shards, monkeypatch):
         steps.append(len(batches))
         seen |= set(torch.cat(batches).tolist())
     assert steps == [4, 4, 4] and seen == set(range(18))
+
+
+def test_steps_that_cannot_be_agreed_on(shards):
+    with pytest.raises(millrace.UnavailableError, match=r"give a WebDataset an epoch, by .with_epoch\(n\)"):
+        iter(DataLoader(WebDataset(shards).map(number), 4, equal_steps="drop"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_equal_steps_over_declared_epochs(shards, monkeypatch, workers):
+    """Of ranks that declared others, or have other numbers of workers."""
+
+    def steps(equal_steps, *others):
+        monkeypatch.setattr("millrace.data_parallel.gathered", lambda own, group: [own, *others])
+        loader = DataLoader(WebDataset(shards).map(number).with_epoch(10), 4, num_workers=workers, equal_steps=equal_steps)
+        counts = len(list(loader)), len(list(loader))
+        iterator = iter(loader)
+        next(iterator)
+        loader.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+        assert len(list(loader)) == counts[0] - 1
+        return counts
+
+    readers = max(1, workers)
+    assert steps("drop", 100) == (3 * readers, 3 * readers)
+    assert steps("drop", 2) == (2, 2)
+    assert steps("pad", 3 * readers) == steps("repeat", 1) == (3 * readers, 3 * readers)
+    with pytest.raises(millrace.UnavailableError, match="cannot be repeated"):
+        steps("pad", 100)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shard_data import numbered_shards
+from shard_data import numbered_shards, write_tar
 from torch.utils.data._utils import worker as torch_worker
 
 from millrace import DataLoader
@@ -115,6 +116,37 @@ def test_every_sample_of_every_chain(shards, become, chain, reader):
     check_every_cut(lambda: CHAINS[chain](WebDataset(shards, shardshuffle=True)), later=True)
 
 
+STAGES = st.sampled_from(
+    [
+        lambda ds: ds.shuffle(3, initial=1),
+        lambda ds: ds.shuffle(8, initial=5),
+        lambda ds: ds.listed(3).unlisted(),
+        lambda ds: ds.listed(4, partial=False).shuffle(2).unlisted(),
+        lambda ds: ds.slice(1, None, 2),
+        lambda ds: ds.slice(15),
+        lambda ds: ds.rsample(0.8),
+        lambda ds: ds.select(lambda n: n % 5),
+        lambda ds: ds.compose(lambda items: iter(sorted(items))),
+        lambda ds: ds.with_epoch(20),
+        lambda ds: ds.repeat(2),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(chain=st.lists(STAGES, max_size=5), seed=st.integers(0, 2**64), shuffled=st.booleans(), reader=st.sampled_from(readers(2, 2)))
+def test_every_sample_of_any_chain(shards, become, chain, seed, shuffled, reader):
+    become(*reader)
+
+    def make():
+        dataset = WebDataset(shards, shardshuffle=shuffled, seed=seed, empty_check=False).map(number)
+        for stage in chain:
+            dataset = stage(dataset)
+        return dataset
+
+    check_every_cut(make)
+
+
 def test_every_sample_of_resampled_shards(shards, become):
     become(1, 2, 1, 2)
     given = check_every_cut(lambda: WebDataset(shards, resampled=True).shuffle(5).map(number).with_epoch(120))
@@ -145,7 +177,12 @@ def test_nothing_that_has_been_given_is_read_again_from_far_back(shards, monkeyp
 
     opened = []
     true = _core.ShardReader
-    monkeypatch.setattr(_core, "ShardReader", lambda source, **options: opened.append((source, options["start"])) or true(source, **options))
+
+    def reader(source, **options):
+        opened.append((source, options["start"]))
+        return true(source, **options)
+
+    monkeypatch.setattr(_core, "ShardReader", reader)
     dataset = WebDataset(shards).shuffle(3, initial=1)
     items = iter(dataset)
     for _ in range(25):
@@ -196,6 +233,31 @@ def test_few_shards_are_read_by_all_and_no_reader_starves(tmp_path, become):
     text = WebDataset(paths).describe_split(num_workers=3, ranks=2)
     assert "2 shards for 2 ranks: every 2. shard; 1 shard for 3 workers: fewer shards than workers" in text
     assert f"rank 1, worker 2: 1 of 2 shards, every 3. sample from number 2: {paths[1]}" in text
+
+
+def test_readers_of_the_same_shard_read_only_what_they_take(tmp_path, become):
+    """The bytes of the other samples stay on the disk."""
+    members = [(f"{i:03d}.bin", bytes([i]) * 20_000) for i in range(40)]
+    url = write_tar(tmp_path / "large.tar", members)
+    become(1, 2, 3, 4)
+    before = _bytes_read()
+    samples = list(WebDataset(url))
+    assert [s["bin"] for s in samples] == [data for _, data in members[7::8]]
+    assert all(type(s["bin"]) is bytes for s in samples) and _bytes_read() - before < 400_000
+
+
+def _bytes_read():
+    with open("/proc/self/io") as file:
+        return int(file.readline().split()[1])
+
+
+def test_a_process_that_knows_no_rank_takes_that_of_the_sender(shards, become, monkeypatch):
+    """As spawned workers, where the process group belongs to their parent only."""
+    become(1, 2)
+    expected, sent = [number(s) for s in WebDataset(shards)], pickle.dumps(WebDataset(shards).shuffle(1).slice(100))
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    assert sorted(number(s) for s in pickle.loads(sent)) == expected
 
 
 def test_none_and_functions_as_splitters(shards, become):

@@ -1,4 +1,4 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Mixture, several streams as one."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards."""
 
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder

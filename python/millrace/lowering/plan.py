@@ -126,9 +126,15 @@ def _stream_plan(loader: Any) -> Plan:
     if loader._auto_collation:
         stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
     stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
-    refused = bool(stages.refusing())
-    job = None if refused else stream.job(pipeline, loader.batch_size, loader.drop_last)  # type: ignore[union-attr]
+    job: Optional[StreamJob] = None
+    if stream is not None and not stages.refusing():
+        ask = stages.ask if stream.handler is not None else lambda _, recogniser: recogniser()[1]
+        job = ask("handler", lambda: _stream_job(stream, pipeline, loader))
     return Plan(stages.finish(), job)
+
+
+def _stream_job(stream: Stream, pipeline: _core.ImagePipeline, loader: Any) -> tuple[str, StreamJob]:
+    return "decides about pictures that cannot be decoded", stream.job(pipeline, loader.batch_size, loader.drop_last)
 
 
 def _stream(loader: Any) -> tuple[str, Stream]:

@@ -21,6 +21,7 @@ from ..datasets.pillow_decode import decode_with_pillow
 from ..datasets.webdataset import WebDataset
 from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Context, Stage
+from ..datasets.webdataset.handlers import Handler
 from ..datasets.webdataset.holding import Batched
 from ..datasets.webdataset.shards import ShardFlow, Shards
 from .jobs import slots_for
@@ -46,15 +47,22 @@ class StreamJob:
     batch_size: int
     partial: bool
     by_torch: bool
+    in_lists: bool  # the stages give lists of the samples of a batch
+    handler: Optional[Handler]  # of pictures that cannot be decoded
 
     def samples(self) -> Iterator[Any]:
         """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
-        return self.dataset.iterate(self._source, self.stages)
+        return self.dataset.iterate(self._source, self.stages, bounded=self.handler is None)
+
+    @property
+    def most(self) -> Optional[int]:
+        """Batches of an epoch, where with_epoch() says it."""
+        return self.dataset.most
 
     def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
         """An engine for tickets of `samples`, which belongs to the caller."""
         dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, decode_with_pillow)
-        return _core.Loader(dataset, threads, self.slots, "raise", False, memory)
+        return _core.Loader(dataset, threads, self.slots, "raise" if self.handler is None else "leave", False, memory)
 
     @property
     def slots(self) -> int:
@@ -91,9 +99,11 @@ class _PictureFlow(ShardFlow):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """(number of the present sample, number of the pass): the same for any number of ranks."""
+        """(number of the present sample, number of the pass): the same for any number of ranks, but of resampled shards, where each has
+        draws of its own."""
         if self._numbers is None:
-            return self._sample, self._shard
+            reader = self._context.reader
+            return self._sample, reader.number + self._shard * reader.readers
         return self._numbers[self._shard] << 32 | self._sample, self._context.repetition
 
 
@@ -137,11 +147,21 @@ class Stream:
     transform: Any
     position: int
     batch: Optional[Batched]
+    handler: Optional[Handler]
 
     def job(self, pipeline: _core.ImagePipeline, batch_size: Optional[int], drop_last: bool) -> StreamJob:
-        if self.batch is not None:
-            return StreamJob(self.dataset, self.stages, pipeline, self.position, self.batch.batchsize, self.batch.partial, False)
-        return StreamJob(self.dataset, self.stages, pipeline, self.position, batch_size, not drop_last, True)
+        """NotLowered where a handler asks for what the engine cannot do."""
+        batch, stages, handler = self.batch, self.stages, self.handler
+        size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
+        in_lists = batch is not None and handler is None
+        if in_lists:  # before the end of each repetition of the data, whose last batch may be short
+            stages = (*stages, Batched(size, None, partial))
+        if handler is not None:
+            if pipeline.fixed_shape is None:
+                raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
+            if (self.dataset.repeats and not self.dataset.shards.resampled) or (batch is None and self.dataset.most is not None):
+                raise NotLowered("with a handler, epochs are declared natively of resampled datasets that end with batched() only")
+        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler)
 
 
 def recognise_stream(loader: Any) -> Stream:
@@ -161,4 +181,4 @@ def recognise_stream(loader: Any) -> Stream:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size, or use batched()")
     position, shards = recogniser.finish(), len(dataset.urls)
     name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
-    return Stream(name, dataset, tuple(recogniser.stages), recogniser.transform, position, recogniser.batch)
+    return Stream(name, dataset, tuple(recogniser.stages), recogniser.transform, position, recogniser.batch, recogniser.handler)

@@ -19,7 +19,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
-from .dataset_epochs import epoch_of, tell_workers
+from .dataset_epochs import declared_steps, epoch_of, own_steps, tell_workers
 from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at, own_generators
 from .index_feed import IndexFeed, Steps
 from .index_lists import draws_unknown
@@ -41,6 +41,7 @@ class Progress:
         self.saved = saved
         self._loader_epochs = SamplerEpochs(loader, None if previous is None else previous._loader_epochs)
         self._equal_steps: Optional[str] = loader.equal_steps
+        self._declared = declared_steps(loader)
         self._part = part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
         self.workers: int = loader.num_workers
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
@@ -266,14 +267,13 @@ class Progress:
         return None if iterator is None or not self._asks_workers else dataset_parts(iterator._dataset_fetcher, self.streams)
 
     def _agreed(self, index_sampler: Any) -> Steps:
-        try:
-            own = len(index_sampler)
-        except TypeError:
-            raise UnavailableError(
-                f"equal_steps={self._equal_steps!r} agrees on the number of steps before the epoch starts, and "
-                f"{type(index_sampler).__name__} has no len()"
-            ) from None
-        return Steps(own, agreed_steps(own, self._equal_steps, self._part and self._part.group), self._equal_steps == "repeat")
+        own = own_steps(index_sampler, self._declared, self._equal_steps)
+        agreed = agreed_steps(own, self._equal_steps, self._part and self._part.group)
+        if self.streams and agreed > own:
+            raise UnavailableError(f"the streams of the ranks have {own} to {agreed} steps and cannot be repeated: equal_steps=\"drop\"")
+        if self.streams:
+            return Steps(agreed, agreed, True)
+        return Steps(own, agreed, self._equal_steps == "repeat")
 
     # ---------------------------------------------------------------- asked by iterators
 

@@ -18,11 +18,12 @@
 
 namespace millrace::test {
 
+std::filesystem::path test_data();  // tests/data
+
 // All files of a folder of tests/data, sorted.
 inline std::vector<std::filesystem::path> data_files(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(MILLRACE_TEST_DATA) / folder))
-    paths.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(test_data() / folder)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   EXPECT_GT(paths.size(), 5u);
   return paths;

@@ -130,8 +130,8 @@ TEST_F(WorkerTest, BadFilesAreNamedWithTheRule) {
   const std::string jpeg = test_jpeg("420_q75");
   EXPECT_EQ(error_of(folder_.write("cut.jpg", jpeg.substr(0, jpeg.size() / 8))).kind(), ErrorKind::corrupt_data);
   EXPECT_EQ(error_of(folder_.write("text.jpg", "hello")).kind(), ErrorKind::corrupt_data);
-  const std::string png = folder_.write("png.jpg", "\x89PNG\r\n\x1a\n and so on");
-  EXPECT_EQ(error_of(png, false).kind(), ErrorKind::unavailable);
+  EXPECT_EQ(error_of(folder_.write("gif.jpg", "GIF89a and so on"), false).kind(), ErrorKind::unavailable);
+  EXPECT_EQ(error_of(folder_.write("png.jpg", "\x89PNG\r\n\x1a\n and so on"), false).kind(), ErrorKind::corrupt_data);
 }
 
 TEST_F(WorkerTest, TheLoaderGivesTheWorkersRows) {

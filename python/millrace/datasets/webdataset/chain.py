@@ -56,6 +56,7 @@ class Run:
         self.flow: Optional[Flow] = None
         self.source: Any = None  # these two: in place of the dataset's own
         self.stages: Optional[tuple[Stage, ...]] = None
+        self.most: Optional[int] = None  # as Chain's
 
 
 class Chain(Fluent, IterableDataset):
@@ -96,7 +97,7 @@ class Chain(Fluent, IterableDataset):
         return self._stages
 
     def compose(self, *stages: Any) -> Any:
-        """With further stages: ours (`millrace.datasets.webdataset.Stage`), functions from an iterator to an iterator, or objects with `run`.
+        """With further stages: a `millrace.datasets.webdataset.Stage`, a function from an iterator to an iterator, an object with `run`.
 
         What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up to it.
         """
@@ -118,7 +119,7 @@ class Chain(Fluent, IterableDataset):
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has this many items (samples, or batches behind batched()) for each reader; the data are repeated as often as it takes."""
+        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes."""
         other = self._copy()
         other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
         return other
@@ -128,6 +129,16 @@ class Chain(Fluent, IterableDataset):
         other = self._copy()
         other._length = n
         return other
+
+    @property
+    def most(self) -> Optional[int]:
+        """Items of an epoch, if with_epoch() or repeat() declared it."""
+        return self._most
+
+    @property
+    def repeats(self) -> bool:
+        """Whether an epoch goes through the data more than once."""
+        return self._repetitions != 1
 
     def __len__(self) -> int:
         if self._length is None:
@@ -154,6 +165,11 @@ class Chain(Fluent, IterableDataset):
             self._pending = None
         self._board.set(epoch)
 
+    @property
+    def _items_of_epoch(self) -> Optional[int]:
+        """Of each reader, where that is declared."""
+        return self._most if self._repetitions == ENDLESS else None
+
     def _tell_workers(self, saved_epoch: Optional[int]) -> int:
         """Called by a DataLoader before its workers begin an epoch: they all take this one."""
         epoch = self.epoch if saved_epoch is None else saved_epoch
@@ -179,17 +195,25 @@ class Chain(Fluent, IterableDataset):
 
     def __iter__(self) -> Iterator[Any]:
         run = self._latest = Run()
+        run.most = self._most
         return self._items(run)
 
-    def iterate(self, source: Any, stages: tuple[Stage, ...]) -> Iterator[Any]:
-        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places."""
+    def iterate(self, source: Any, stages: tuple[Stage, ...], bounded: bool = True) -> Iterator[Any]:
+        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places.
+
+        Not `bounded`: with_epoch() is the caller's business, who says end() when it is there.
+        """
         run = self._latest = Run()
-        run.source, run.stages = source, stages
+        run.source, run.stages, run.most = source, stages, self._most if bounded else None
         return self._items(run)
+
+    def end(self) -> None:
+        """The iterator that was made last is at its end."""
+        self._latest.ended, self._latest.flow = True, None  # type: ignore[union-attr]
 
     def _items(self, run: Run) -> Iterator[Any]:
         places = self._begin(run)
-        most = ENDLESS if self._most is None else self._most
+        most = ENDLESS if run.most is None else run.most
         while run.repetition < self._repetitions and run.given < most:
             run.flow = self._flow(run, Context(self.seed, run.epoch, run.repetition, run.reader), places)
             places = None
@@ -212,6 +236,16 @@ class Chain(Fluent, IterableDataset):
         source = (run.source or self._source)(context, None if places is None else places[0])
         stages = self._stages if run.stages is None else run.stages
         return build(source, stages, context, None if places is None else places[1:])
+
+    def close(self) -> None:
+        """Lets go of what the iterator that was made last has read ahead; its place is forgotten."""
+        self._latest = None
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     # ---------------------------------------------------------------- state
 

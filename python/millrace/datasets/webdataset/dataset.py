@@ -12,6 +12,7 @@ from .chain import ENDLESS, Chain, seed_of
 from .flow import Context, Flow
 from .handlers import Handler, reraise_exception
 from .indexed import IndexedWebDataset
+from .open_shards import StoreOptions, check_url
 from .shards import Shards
 from .split import SPLITTERS, Reader, Splitter
 from .urls import expand_urls
@@ -37,8 +38,8 @@ class WebDataset(Chain):
         resampled: endless: shards are drawn with replacement, by each reader from all of them. Declare an epoch with with_epoch().
         repeat: True is .repeat().
         shardshuffle: True or a number: the shards in random order, another one in each epoch, the same on all ranks.
-        cache_size: bytes that the shards in cache_dir may have; -1: no limit.
-        cache_dir: a folder where shards from elsewhere are kept.
+        cache_size: bytes that the shards in cache_dir may have; -1: all but a tenth of the disk.
+        cache_dir: a folder where shards from elsewhere are kept, shared by all processes of the machine.
         detshuffle: no effect, as shuffles are deterministic.
         nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples where there are too few;
             "shards", "samples": these only. None: everybody reads all. Or a function from an iterator of {"url": ...} to one of those that
@@ -47,6 +48,8 @@ class WebDataset(Chain):
         empty_check: a reader that finds no sample in its shards raises ValueError.
         verbose: prints which shard is opened.
         seed: of all shuffles; the same on all ranks. None: WDS_SEED of the environment, or 0.
+        memory: bytes of shards from elsewhere that each reader may have in memory or on their way.
+        store_options: for millrace.stores, which reads them: credentials, endpoint, region, ...
 
     ValueError for arguments that mean nothing. Errors in shards: CorruptDataError naming the shard and the offset; FileNotFoundError and
     the like for those that cannot be opened; ValueError for a name that is twice in a sample.
@@ -71,8 +74,12 @@ class WebDataset(Chain):
         empty_check: bool = True,
         verbose: bool = False,
         seed: Optional[int] = None,
+        *,
+        memory: int = 256 << 20,
+        store_options: Optional[dict[str, Any]] = None,
     ) -> None:
         super().__init__(seed_of(seed))
+        cache_dir = os.environ.get("WDS_CACHE", cache_dir)
         if mode not in (None, "resampled"):
             raise ValueError(f"mode={mode!r} is unknown; use None or 'resampled'")
         if url_to_name is not None:
@@ -92,10 +99,16 @@ class WebDataset(Chain):
             rename_files,
             handler,
             empty_check,
-            None if cache_dir is None and "WDS_CACHE" not in os.environ else os.path.expanduser(cache_dir or os.environ["WDS_CACHE"]),
-            int(os.environ.get("WDS_CACHE_SIZE", cache_size)),
             verbose,
+            StoreOptions(
+                None if cache_dir is None else os.path.expanduser(cache_dir),
+                int(os.environ.get("WDS_CACHE_SIZE", cache_size)),
+                memory,
+                store_options,
+            ),
         )
+        for url in self.shards.urls:
+            check_url(url)
         if repeat:
             self._repetitions = ENDLESS
 
@@ -113,7 +126,7 @@ class WebDataset(Chain):
         shards = self.shards
         if shards.select_files is not None or shards.rename_files is not None:
             raise ValueError("an index has the files as they are called in the shards: leave select_files and rename_files out")
-        return IndexedWebDataset(self.urls, self._stages, index_dir, (shards.cache_dir, shards.cache_size))
+        return IndexedWebDataset(self.urls, self._stages, index_dir, shards.stores)
 
     def describe_split(self, num_workers: int = 0, ranks: Optional[int] = None) -> str:
         """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as many as there are."""

@@ -110,7 +110,7 @@ def _as_refusal(error: ValueError) -> ValueError:
 
 
 def _tensors(data: bytes, pickles: bool) -> list[np.ndarray]:
-    """The "ten" format: chunks of a mark, a length and as many bytes, padded to 64; each array a chunk of its description and one of data."""
+    """The "ten" format: chunks of a mark, a length and as many bytes, padded to 64; an array is its description and its data."""
     chunks, position, view = [], 0, memoryview(data)
     while position < len(data):
         mark, length = struct.unpack_from("<8sq", data, position)
@@ -145,7 +145,7 @@ def _package(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError:
-        raise UnavailableError(f"decoding needs the package {name}: pip install {name}, or leave the field out with decode(only=...)") from None
+        raise UnavailableError(f"the package {name} is missing: pip install {name}, or leave the field out with decode(only=...)") from None
 
 
 TABLE: dict[str, Callable[[bytes, bool], Any]] = {

@@ -35,7 +35,8 @@ IMAGE_SPECS = _specs()
 #: What is given to the picture decoder, by the last part of the field's name.
 IMAGE_EXTENSIONS = frozenset(
     "apng blp bmp bufr bw cur dcx dds dib emf eps fit fits flc fli ftc ftu gbr gif grib h5 hdf icb icns ico iim im j2c j2k jfif jp2 jpc "
-    "jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr ras rgb rgba sgi tga tif tiff vda vst webp wmf xbm xpm".split()
+    "jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr ras rgb rgba sgi tga tif tiff vda vst webp wmf xbm xpm"
+    .split()
 )
 
 

@@ -16,7 +16,7 @@ from millrace import _core
 from .flow import Stage
 from .handlers import reraise_exception
 from .indexes import index_of
-from .open_shards import is_local, opened_shards
+from .open_shards import StoreOptions, is_local, open_shard
 from .stages import LEFT_OUT, Each
 
 _BUILDERS = 8  # shards whose index is made at once: one that waits for a disk or a store lets others go on
@@ -34,7 +34,7 @@ class IndexedWebDataset(Dataset):
     Raises what shards raise: FileNotFoundError, CorruptDataError, UnavailableError for gzip or zstd shards.
     """
 
-    def __init__(self, urls: Sequence[str], stages: Sequence[Stage], index_dir: Optional[str], cache: tuple[Optional[str], int]) -> None:
+    def __init__(self, urls: Sequence[str], stages: Sequence[Stage], index_dir: Optional[str], stores: StoreOptions) -> None:
         for stage in stages:
             if not isinstance(stage, Each):
                 raise ValueError(f"indexed() takes samples one by one, and {stage} does not: {_REMEDIES.get(type(stage).__name__, _ELSE)}")
@@ -43,7 +43,7 @@ class IndexedWebDataset(Dataset):
         self.urls = tuple(urls)
         self.stages = tuple(stages)
         self.index_dir = index_dir
-        self._cache = cache
+        self._stores = stores
         self._opened: Optional[_Shards] = None
         self._functions: Optional[list[Callable[[Any], Any]]] = None
 
@@ -92,7 +92,7 @@ class IndexedWebDataset(Dataset):
     @property
     def _shards(self) -> _Shards:
         if self._opened is None:
-            self._opened = _Shards(self.urls, self.index_dir, *self._cache)
+            self._opened = _Shards(self.urls, self.index_dir, self._stores)
         return self._opened
 
     def __getstate__(self) -> dict[str, Any]:
@@ -113,11 +113,9 @@ _REMEDIES = {
 class _Shards:
     """Sources and indexes of all shards. Local files are opened for each read: thousands of them would be too many descriptors."""
 
-    def __init__(self, urls: tuple[str, ...], index_dir: Optional[str], cache_dir: Optional[str], cache_size: int) -> None:
+    def __init__(self, urls: tuple[str, ...], index_dir: Optional[str], stores: StoreOptions) -> None:
         def opened(url: str) -> tuple[_core.ByteSource, _core.TarIndex]:
-            ((_, source),) = opened_shards([url], cache_dir, cache_size)
-            if isinstance(source, Exception):
-                raise source
+            source = open_shard(url, stores)
             path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
             if path is None and is_local(url):
                 path = url.removeprefix("file://").removeprefix("file:")

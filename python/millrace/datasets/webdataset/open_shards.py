@@ -4,31 +4,71 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from millrace import _core
 from millrace.errors import UnavailableError
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+@dataclass(frozen=True)
+class StoreOptions:
+    """How shards that are not local are read: WebDataset's arguments of these names."""
+
+    cache_dir: Optional[str] = None
+    cache_size: int = -1
+    memory: int = 256 << 20
+    store_options: Optional[dict[str, Any]] = None
 
 
 def is_local(url: str) -> bool:
     """Whether it is a path, with or without file: before it."""
-    return url.startswith("file:") or not (_SCHEME.match(url) or url.startswith("pipe:"))
+    return url.startswith("file:") or not _SCHEME.match(url)
 
 
-def opened_shards(urls: Iterable[str], cache_dir: Optional[str] = None, cache_size: int = -1) -> Iterator[tuple[str, Any]]:
+def check_url(url: str) -> None:
+    """What can be said before it is opened. UnavailableError for a command, ValueError for a URL that names no object."""
+    if url.startswith("pipe:"):
+        raise UnavailableError(f"{url}: shards are not read from commands; give the URL that the command reads (s3://, https://, ...)")
+    if not is_local(url):
+        from millrace.stores.locations import locate
+
+        locate(url)
+
+
+def opened_shards(
+    urls: Iterable[str], all_local: Optional[bool] = None, options: StoreOptions = StoreOptions()
+) -> Iterator[tuple[str, Any]]:
     """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the others behind it all the same.
 
-    `urls` may be endless. Remote ones are opened ahead, in runs of those that lie behind each other.
+    If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked for ahead of their turn.
     """
-    waiting = iter(urls)
-    for url in waiting:
-        if is_local(url):
-            yield url, _local(url)
-        else:
-            yield url, _remote_refusal(url)
+    if all_local is None:
+        urls = list(urls)
+        all_local = all(map(is_local, urls))
+    return ((url, _local(url)) for url in urls) if all_local else _from_stores(urls, options)
+
+
+def open_shard(url: str, options: StoreOptions) -> Any:
+    """A path or ByteSource of one shard, to be read at any place; raises what its opening meets."""
+    if is_local(url):
+        source = _local(url)
+        if isinstance(source, Exception):
+            raise source
+        return source
+    from millrace import stores
+
+    return stores.open_source(url, cache=_cache(options), store_options=options.store_options)
+
+
+def _cache(options: StoreOptions) -> Any:
+    from millrace import stores
+
+    return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size)
 
 
 def _local(url: str) -> Any:
@@ -41,7 +81,28 @@ def _local(url: str) -> Any:
         return error
 
 
-def _remote_refusal(url: str) -> Exception:
-    if url.startswith("pipe:"):
-        return UnavailableError(f"{url}: shards are not read from commands; give the URL that the command reads (s3://, https://, ...)")
-    return UnavailableError(f"{url}: millrace.stores is not part of this build")
+def _from_stores(urls: Iterable[str], options: StoreOptions) -> Iterator[tuple[str, Any]]:
+    from millrace import stores
+
+    drawn: deque[str] = deque()
+
+    def drawing() -> Iterator[str]:
+        for url in urls:
+            drawn.append(url)
+            yield url
+
+    stream = stores.open_shards(drawing(), cache=_cache(options), memory=options.memory, store_options=options.store_options)
+    try:
+        while True:
+            try:
+                url, source = next(stream)
+            except StopIteration:
+                return
+            except Exception as error:
+                if not drawn:
+                    raise
+                url, source = drawn[0], error
+            drawn.popleft()
+            yield url, source
+    finally:
+        stream.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Optional
 
 import numpy as np
@@ -14,8 +15,10 @@ from millrace.samplers.plain import SEED_BITS
 from .draws import Draws
 from .flow import Context, Flow, Place
 from .handlers import Handler, reraise_exception
-from .open_shards import opened_shards
+from .open_shards import StoreOptions, is_local, opened_shards
 from .split import Share, Splitter, share_of
+
+_LOCATED_BYTES = 4096  # smaller files are read with their headers, which costs nothing more
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,15 @@ class Shards:
     rename_files: Optional[Callable[[str], str]] = None
     handler: Handler = reraise_exception
     empty_check: bool = True
-    cache_dir: Optional[str] = None
-    cache_size: int = -1
     verbose: bool = False
+    stores: StoreOptions = StoreOptions()
 
     def run(self, context: Context, own: Any = None) -> Flow:
         return ShardFlow(self, context, own)
+
+    @cached_property
+    def all_local(self) -> bool:
+        return all(map(is_local, self.urls))
 
     def order(self, seed: int, shared_key: int) -> list[int]:
         """The numbers of the shards as they come in an epoch: the same for all readers."""
@@ -69,11 +75,13 @@ class ShardFlow:
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
         self._shards, self._context = shards, context
         self._shard, self._sample = own or (0, 0)
+        self._stride = 1
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         shards, found = self._shards, self._shard + self._sample > 0
         urls, stride, offset, why = self._part()
-        for url, source in opened_shards(urls, shards.cache_dir, shards.cache_size):
+        self._stride = stride
+        for url, source in opened_shards(urls, shards.all_local, shards.stores):
             if shards.verbose:
                 print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
             reader: Any = None
@@ -85,8 +93,10 @@ class ShardFlow:
                         number = self._sample
                         self._sample = number + 1
                         found = True
-                        if stride == 1 or (number + self._shard) % stride == offset:
+                        if stride == 1:
                             yield sample
+                        elif (number + self._shard) % stride == offset:
+                            yield _read(sample)
                     break
                 except Exception as error:
                     if not shards.handler(error):
@@ -115,4 +125,12 @@ class ShardFlow:
         if isinstance(source, Exception):
             raise source
         shards = self._shards
-        return _core.ShardReader(source, select=shards.select_files, rename=shards.rename_files, start=self._sample)
+        # Where other readers take most samples, what is in those is not read.
+        located = None if self._stride == 1 or not isinstance(source, str) else _LOCATED_BYTES
+        return _core.ShardReader(
+            source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
+        )
+
+
+def _read(sample: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.read() if isinstance(value, _core.LocatedFile) else value for name, value in sample.items()}

@@ -1,0 +1,138 @@
+"""What cutting JPEGs into segments gains: tar → RandomResizedCrop(224) → batches, from shards of plain and of transcoded files.
+
+    python -m benchmarks.segment_index [--images DIR] [--count 1500] [--rounds 9] [--out FILE.jsonl]
+
+The same photos are packed three times by `millrace pack`: `plain` (--jpeg keep), `segments` (the default), `own_tables` (smaller files).
+First all sides must give the same batches, to the last bit. Then they take turns, one epoch each in alternating direction, on one CPU
+with one thread. Each repeat is one line of JSON. The ratio that counts is of CPU seconds, round by round.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import probes
+from benchmarks.compare import interval
+from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from millrace import DataLoader, transforms
+from millrace.datasets import WebDataset
+from millrace.packing import pack
+
+SIDES: dict[str, dict[str, Any]] = {"plain": {"jpeg": "keep"}, "segments": {}, "own_tables": {"own_tables": True}}
+BATCH, SIZE = 128, 224
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def make_loader(shards: list[str], size: int = SIZE) -> DataLoader:
+    chain = transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+                                transforms.Normalize(MEAN, STD)])
+    dataset = WebDataset(shards).decode("pil").to_tuple("jpg", "cls").map_tuple(chain).indexed()
+    return DataLoader(dataset, BATCH, shuffle=True, num_workers=1, native="require", generator=torch.Generator().manual_seed(0))
+
+
+def packed(photos: Path, folder: Path) -> dict[str, tuple[list[str], int]]:
+    """Shards and bytes of JPEG of each side."""
+    result = {}
+    for name, options in SIDES.items():
+        report = pack(photos, folder / name, progress=False, **options)
+        shards = [str(folder / name / shard["name"]) for shard in report["shards"]]
+        result[name] = shards, report["fields"]["jpg"]["bytes"]
+    return result
+
+
+def check(sides: dict[str, tuple[list[str], int]], size: int = SIZE) -> None:
+    """The same batches from all sides. Raises AssertionError."""
+    loaders = [make_loader(shards, size) for shards, _ in sides.values()]
+    for batches in zip(*loaders, strict=True):
+        first, *others = batches
+        assert all(torch.equal(mine, theirs) for batch in others for mine, theirs in zip(first, batch)), "the sides give other pixels"
+
+
+def measure(sides: dict[str, tuple[list[str], int]], rounds: int, cpus: list[int], size: int = SIZE) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    common = {"scenario": "segment_index", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+              "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "numpy", "pillow")}}
+    loaders = {name: make_loader(shards, size) for name, (shards, _) in sides.items()}
+    for loader in loaders.values():
+        for _ in loader:
+            pass
+    quiet = repeat = 0
+    while quiet < rounds and repeat < 2 * rounds:
+        records = []
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            timer, images = probes.Epoch(cpus), 0
+            for batch, _ in loaders[name]:
+                images += len(batch)
+            times = timer.stop()
+            records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, "images": images, **times,
+                            "jpeg_bytes": sides[name][1], "images_per_s": images / times["seconds"],
+                            "cpu_s_per_1000": times["cpu_seconds"] / images * 1000})
+        calm = max(record["others_share"] for record in records) <= QUIET_SHARE
+        yield from ({**record, "quiet": calm} for record in records)
+        quiet += calm
+        repeat += 1
+
+
+def table(records: list[dict]) -> str:
+    """A row per side; the factors are plain's CPU seconds and bytes over the row's, round by round."""
+    kept = [r for r in records if r["quiet"]] or records
+    by_side: dict[str, dict[int, dict]] = {}
+    for record in kept:
+        by_side.setdefault(record["loader"], {})[record["repeat"]] = record
+    lines = ["| shards | CPU s per 1,000 | images/s | less CPU than plain by | bytes |", "|---|---:|---:|---:|---:|"]
+    plain = by_side["plain"]
+    for name in SIDES:
+        epochs = by_side[name]
+        factors = [plain[repeat]["cpu_s_per_1000"] / r["cpu_s_per_1000"] for repeat, r in epochs.items() if repeat in plain]
+        low, high = interval(factors)
+        factor = "" if name == "plain" else f"{statistics.median(factors):.3f} × ({low:.3f} – {high:.3f})"
+        cpu = statistics.median(r["cpu_s_per_1000"] for r in epochs.values())
+        rate = statistics.median(r["images_per_s"] for r in epochs.values())
+        size = next(iter(epochs.values()))["jpeg_bytes"] / next(iter(plain.values()))["jpeg_bytes"]
+        lines.append(f"| {name} | {cpu:.4f} | {rate:,.0f} | {factor} | {(size - 1) * 100:+.1f} % |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=Path, help="a folder with one folder of JPEGs per class (default: the demo's photos)")
+    parser.add_argument("--count", type=int, default=1500, help="of the demo's photos")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--out", default="benchmarks/results/segment_index/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        images = arguments.images
+        if images is None:
+            sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+            from make_photos import make_photos
+
+            images = make_photos(Path(folder) / "photos", arguments.count)
+        sides = packed(images, Path(folder))
+        cpus = choose_cpus(1)
+        os.sched_setaffinity(0, cpus)
+        print("checking", file=sys.stderr, flush=True)
+        check(sides)
+        os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+        records = []
+        with open(arguments.out, "a") as out:
+            for record in measure(sides, arguments.rounds, cpus):
+                records.append(record)
+                print(json.dumps(record), file=out, flush=True)
+    quiet = sum(r["quiet"] for r in records) // len(SIDES)
+    print(f"{quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}")
+
+
+if __name__ == "__main__":
+    main()

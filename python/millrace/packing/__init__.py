@@ -1,0 +1,9 @@
+"""Data sets as shards: pack() writes them, transcode_jpeg() makes pictures whose parts can be decoded alone."""
+
+from .packer import pack
+from .pictures import transcode_jpeg
+from .shard_writer import index_path
+from .sources import Source
+from .verify import verify
+
+__all__ = ["Source", "index_path", "pack", "transcode_jpeg", "verify"]

@@ -1,0 +1,106 @@
+"""What happens to the pictures of a sample on their way into a shard: made smaller if asked for, and cut into segments."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from PIL import Image
+
+from millrace import _core
+from millrace.errors import CorruptDataError
+
+SEGMENT_PIXELS = 64  # see src/codecs/jpeg_transcode.h
+
+
+def transcode_jpeg(data: bytes, segment_pixels: int = SEGMENT_PIXELS, own_tables: bool = False) -> bytes:
+    """The same picture as a JPEG whose parts can be decoded alone, to the last bit: nothing is decoded to pixels and encoded again.
+
+    Progressive and arithmetic files become baseline ones. A restart marker is put behind every `segment_pixels` pixels of a row of
+    blocks (0: none), so that millrace decodes a crop from the parts it lies in; every other decoder reads the file as ever. EXIF, ICC
+    profile and all other APPn and COM segments are kept. `own_tables`: Huffman tables made for this picture, 3.5 % fewer bytes, about a
+    tenth more time for each decode of a photo. Releases the GIL.
+
+    Raises CorruptDataError when the file is damaged, even where decoders would patch it up, and ValueError for negative pixels.
+    """
+    if segment_pixels < 0:
+        raise ValueError(f"segment_pixels should be 0 or more, but is {segment_pixels}")
+    return _core.transcode_jpeg(bytes(data), min(segment_pixels, 2**31 - 1), own_tables)
+
+
+@dataclass(frozen=True)
+class PictureRules:
+    """What pack() does with pictures. `jpeg`: "keep" or "lossless"."""
+
+    jpeg: str = "lossless"
+    own_tables: bool = False
+    max_side: Optional[int] = None
+    quality: int = 92
+
+    def __post_init__(self) -> None:
+        if self.jpeg not in ("keep", "lossless"):
+            raise ValueError(f"jpeg should be 'keep' or 'lossless', but is {self.jpeg!r}")
+        if self.max_side is not None and self.max_side < 1:
+            raise ValueError(f"max_side should be 1 or more, but is {self.max_side}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"quality should be between 1 and 100, but is {self.quality}")
+
+
+@dataclass
+class Picture:
+    """A picture as it goes into the shard. `format`: "JPEG", "PNG", ...; `notes`: what was done, or why not."""
+
+    content: bytes
+    format: str
+    size: tuple[int, int]
+    notes: list[str] = field(default_factory=list)
+
+
+def make_picture(data: bytes, rules: PictureRules) -> Optional[Picture]:
+    """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken: what is not changed is not
+    decoded, so of these only headers and a JPEG's end are checked."""
+    kind = _core.image_format(data[:16])
+    if kind == "unknown":
+        return None
+    if kind == "JPEG":
+        header = _core.probe_jpeg(data)
+        if data.rfind(b"\xff\xd9") < 0:
+            raise OSError("JPEG has no end marker: the file is truncated")
+        picture = Picture(data, kind, (header["width"], header["height"]))
+    else:
+        with Image.open(io.BytesIO(data)) as image:
+            picture = Picture(data, kind, image.size)
+    if rules.max_side is not None and max(picture.size) > rules.max_side:
+        picture = _smaller(data, rules)
+    if picture.format == "JPEG" and rules.jpeg == "lossless":
+        _cut(picture, rules)
+    return picture
+
+
+def _cut(picture: Picture, rules: PictureRules) -> None:
+    try:
+        picture.content = transcode_jpeg(picture.content, own_tables=rules.own_tables)
+        picture.notes.append("transcoded")
+    except CorruptDataError as error:
+        decode(picture.content)  # what nobody can decode is an error; the rest stays as it is
+        picture.notes.append(f"kept: {error}")
+
+
+def _smaller(data: bytes, rules: PictureRules) -> Picture:
+    with Image.open(io.BytesIO(data)) as image:
+        kind = {"MPO": "JPEG", None: "PNG"}.get(image.format, image.format)
+        scale = rules.max_side / max(image.size)
+        size = tuple(max(1, round(side * scale)) for side in image.size)
+        kept: dict[str, Any] = {name: image.info[name] for name in ("exif", "icc_profile") if image.info.get(name)}
+        if image.mode == "P":
+            image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+        made = io.BytesIO()
+        image.resize(size, Image.Resampling.LANCZOS).save(made, kind, quality=rules.quality, **kept)
+    return Picture(made.getvalue(), kind, size, ["resized"])
+
+
+def decode(data: bytes) -> Image.Image:
+    """The whole picture in RGB, by Pillow."""
+    with Image.open(io.BytesIO(data)) as image:
+        return image.convert("RGB")

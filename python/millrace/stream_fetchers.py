@@ -1,0 +1,235 @@
+"""From a stream's samples to batches: drawn, submitted to the engine, made, handed out.
+
+A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it, which becomes the loader's
+when the batch is handed out. An error in drawing comes when it is its batch's turn, and ends the stream, as generators end.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Optional
+
+import numpy as np
+import torch
+
+from . import _core
+from .errors import CorruptDataError
+from .lowering import StreamJob
+
+State = dict[str, Any]
+
+
+@dataclass
+class _Drawn:
+    samples: list[tuple[Any, ...]]
+    states: list[State]  # of the dataset: behind each sample, or only behind the last one
+    behind: int = 0  # its last ticket + 1
+    error: Optional[Exception] = None
+
+
+def fetcher_of(job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any) -> StreamFetcher:
+    """What makes the batches of one epoch. `convert`: the loader's collate_fn, for batches that the dataset made."""
+    return (StreamFetcher if job.handler is None else MendingFetcher)(job, threads, memory, seed, timeout, convert)
+
+
+class StreamFetcher:
+    """What torch's iterator asks for batches, and Progress for states: `fetch`, `dataset`, `dataset_iter`, `ended`."""
+
+    def __init__(self, job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any) -> None:
+        self._job, self._timeout = job, timeout
+        self._convert = None if job.by_torch else convert
+        self._tickets = _core.StreamSamples()
+        self._state: State = job.dataset.state_dict()
+        self._samples = job.samples()
+        self._drawn: deque[_Drawn] = deque()
+        self._ahead = job.slots + 1 if threads else 1
+        self._drained = False
+        self.ended = self.closed = False
+        self.dataset = self
+        self.dataset_iter = object()  # has no state of its own
+        self.engine = job.open(self._tickets, threads, memory)
+        self.engine.start_epoch(seed, 0)
+
+    def state_dict(self) -> State:
+        return copy.deepcopy(self._job.dataset.state_dict() if self.ended else self._state)
+
+    def load_state_dict(self, state: State) -> None:
+        self._job.dataset.load_state_dict(state)
+
+    def fetch(self, index: Any) -> Any:
+        """The next batch. `index`, torch's, has nothing to say of a stream."""
+        made = self._next_made()
+        if made is None:
+            self.ended = True
+            raise StopIteration
+        pictures, drawn = made
+        self._state = drawn.states[-1]
+        return self._collated(pictures, drawn.samples)
+
+    def close(self) -> None:
+        self.closed = True
+        self.engine.close()
+        self._drawn.clear()
+        self._tickets.drop_before(2**62)  # and with them shards that are open; who keeps the iterator does not keep these
+
+    def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
+        batch = self._job.collated(pictures, samples)
+        return batch if self._convert is None else self._convert(batch)
+
+    def _next_made(self) -> Optional[tuple[torch.Tensor, _Drawn]]:
+        """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has given it up then."""
+        while not self._drained and len(self._drawn) < self._ahead:
+            self._draw()
+        if not self._drawn:
+            return None
+        first = self._drawn[0]
+        if first.error is not None:
+            self._drawn.popleft()
+            raise first.error
+        try:
+            pictures, _ = self.engine.next(self._timeout)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and error.errno is None:  # the batch is still to come
+                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+            self._give_up(first)
+            self._state = first.states[-1]
+            raise
+        self._give_up(first)
+        return pictures, first
+
+    def _give_up(self, drawn: _Drawn) -> None:
+        self._drawn.popleft()
+        self._tickets.drop_before(drawn.behind)
+
+    def _draw(self) -> None:
+        try:
+            drawn = self._take()
+            if not drawn.samples:
+                self._drained = True
+                return
+            tickets = [self._ticket(sample[self._job.position]) for sample in drawn.samples]
+            drawn.behind = tickets[-1] + 1
+            self.engine.submit(np.array(tickets, np.int64))
+        except Exception as error:
+            self._drained = True
+            drawn = _Drawn([], [], error=error.with_traceback(None))
+        self._drawn.append(drawn)
+
+    def _take(self) -> _Drawn:
+        """The samples of the next batch; none at the end."""
+        job = self._job
+        if job.in_lists:
+            samples = next(self._samples, [])
+        else:
+            samples = list(islice(self._samples, job.batch_size))
+            if len(samples) < job.batch_size and not job.partial:
+                samples = []
+        return _Drawn(samples, [job.dataset.state_dict()])
+
+    def _ticket(self, picture: Any) -> int:
+        return self._tickets.add(picture.content, picture.url, picture.key, picture.number, picture.number_of_pass)
+
+
+@dataclass
+class _Piece:
+    pictures: torch.Tensor
+    samples: list[tuple[Any, ...]]
+    states: list[State]
+
+
+class MendingFetcher(StreamFetcher):
+    """With a handler for pictures that cannot be decoded: the others close up, so that batches are full and in the stream's order.
+
+    The engine leaves holes in its batches. What is behind a hole moves up, across batches, which costs a copy of each, until a short
+    batch of as many samples as were lost comes, drawn when they were: from there on the engine's batches are whole ones again.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._pieces: deque[_Piece] = deque()
+        self._short = 0  # samples that were lost and not drawn anew
+        self._given = self._state.get("given", [0])[0]
+
+    def fetch(self, index: Any) -> Any:
+        job = self._job
+        if job.most is not None and self._given >= job.most:
+            self._end()
+        while sum(len(piece.samples) for piece in self._pieces) < job.batch_size:
+            try:
+                piece = self._next_piece()
+            except Exception:
+                self._pieces.clear()
+                raise
+            if piece is None:
+                break
+            self._pieces.append(piece)
+        pictures, samples = self._assemble()
+        if not samples or (len(samples) < job.batch_size and not job.partial):
+            self._end()
+        self._given += 1
+        if job.most is not None:
+            self._state = {**self._state, "given": [self._given, self._given]}
+        return self._collated(pictures, samples)
+
+    def _end(self) -> None:
+        self._job.dataset.end()
+        self.ended = True
+        raise StopIteration
+
+    def _next_piece(self) -> Optional[_Piece]:
+        made = self._next_made()
+        if made is None:
+            return None
+        pictures, drawn = made
+        holes, rows = self.engine.holes, len(drawn.samples)
+        for row, error in holes:
+            unreadable = CorruptDataError(error["reason"])
+            unreadable.path, unreadable.offset = error["path"], error["offset"]
+            try:
+                goes_on = self._job.handler(unreadable)
+            except Exception:
+                self._stop()
+                raise
+            if not goes_on:
+                rows = row
+                self._stop()
+                break
+        if holes:
+            self._short += len(holes)
+            lost = {row for row, _ in holes}
+            kept = [row for row in range(rows) if row not in lost]
+            return _Piece(pictures[kept], [drawn.samples[row] for row in kept], [drawn.states[row] for row in kept])
+        return _Piece(pictures, drawn.samples, drawn.states)
+
+    def _stop(self) -> None:
+        self._drained = True
+        self._drawn.clear()
+
+    def _assemble(self) -> tuple[torch.Tensor, list[tuple[Any, ...]]]:
+        """The first rows of all pieces, as many as a batch has."""
+        pictures: list[torch.Tensor] = []
+        samples: list[tuple[Any, ...]] = []
+        while self._pieces and len(samples) < self._job.batch_size:
+            piece = self._pieces[0]
+            rows = min(len(piece.samples), self._job.batch_size - len(samples))
+            pictures.append(piece.pictures[:rows])
+            samples += piece.samples[:rows]
+            if rows:
+                self._state = piece.states[rows - 1]
+            if rows == len(piece.samples):
+                self._pieces.popleft()
+            else:
+                piece.pictures, piece.samples, piece.states = piece.pictures[rows:], piece.samples[rows:], piece.states[rows:]
+        return pictures[0] if len(pictures) == 1 else torch.cat(pictures) if pictures else torch.empty(0), samples
+
+    def _take(self) -> _Drawn:
+        size, dataset = self._short or self._job.batch_size, self._job.dataset
+        self._short = 0
+        drawn = _Drawn([], [])
+        for sample in islice(self._samples, size):
+            drawn.samples.append(sample)
+            drawn.states.append(dataset.state_dict())
+        return drawn
