@@ -32,7 +32,8 @@ void check_signals() {
 }
 
 std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
-                                          int64_t map_offset, int wake_fd, bool sequential, int64_t max_held_bytes) {
+                                          int64_t map_offset, const std::string& verified_as, int wake_fd, bool sequential,
+                                          int64_t max_held_bytes) {
   BlockFileOptions options;
   options.name = name;
   options.size = size;
@@ -40,6 +41,7 @@ std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size,
   options.cache_fd = cache_fd;
   options.map_fd = map_fd;
   options.map_offset = map_offset;
+  options.verified_as = verified_as;
   options.wake_fd = wake_fd;
   options.sequential = sequential;
   options.max_held_bytes = max_held_bytes;
@@ -104,7 +106,7 @@ void bind_block_file(py::module_& m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   py::class_<BlockFile, std::shared_ptr<BlockFile>>(m, "BlockFile")
       .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
-           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("wake_fd") = -1,
+           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("verified_as") = "", py::arg("wake_fd") = -1,
            py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
       .def_property_readonly("name", [](const BlockFile& f) { return to_path(f.name()); })
       .def_property_readonly("size", &BlockFile::size)
@@ -132,8 +134,10 @@ void bind_io(py::module_& m) {
       .def("read_at", &read_at, py::arg("offset"), py::arg("size"));
   m.def(
       "open_local_file",
-      [](const py::object& path, const std::string& name, bool keep_open) {
-        return std::const_pointer_cast<ByteSource>(open_local_file(from_path(path), name, keep_open));
+      [](const py::object& path, const py::object& called, bool keep_open) {
+        const std::string file = from_path(path), name = from_path(called);
+        const py::gil_scoped_release release;  // a file server may take its time
+        return std::const_pointer_cast<ByteSource>(open_local_file(file, name, keep_open));
       },
       py::arg("path"), py::arg("name") = "", py::arg("keep_open") = true);
   bind_block_file(m);

@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "io/byte_source.h"
+#include "millrace/error.h"
 #include "sources/shard_reader.h"
 #include "sources/stream_samples.h"
 #include "sources/tar_index.h"
@@ -16,8 +17,13 @@ namespace {
 
 std::shared_ptr<const ByteSource> source_of(const py::object& source) {
   if (py::isinstance<ByteSource>(source)) return source.cast<std::shared_ptr<ByteSource>>();
-  return open_local_file(from_path(source));
+  const std::string path = from_path(source);
+  const py::gil_scoped_release release;
+  return open_local_file(path);
 }
+
+// Native code lowers ASCII only.
+py::str to_suffix(const std::string& suffix) { return to_path(suffix).attr("lower")(); }
 
 // What a packed entry claims to have is believed piece by piece: the archive's own end is not known.
 constexpr int64_t kTrustedBytes = int64_t{64} << 20;
@@ -80,6 +86,8 @@ class SampleIterator {
 
   // The next sample. After an error the reader goes on behind what was wrong, if it can.
   py::dict next() {
+    if (busy_) throw py::value_error("this ShardReader is being read by another thread, or by its own select or rename; give each its own");
+    const Busy busy(busy_);
     for (;;) {
       if (!has_file_ && !ended_) advance();
       if (ended_ || (in_sample_ && file_.key != key_)) {
@@ -96,6 +104,13 @@ class SampleIterator {
   }
 
  private:
+  // Guarded by the GIL, which is released in between.
+  struct Busy {
+    explicit Busy(bool& busy) : flag(busy) { flag = true; }
+    ~Busy() { flag = false; }
+    bool& flag;
+  };
+
   void advance() {
     try {
       if (reader_->next_is_buffered()) {
@@ -105,6 +120,8 @@ class SampleIterator {
         ended_ = !reader_->next(file_);
       }
       has_file_ = !ended_;
+    } catch (py::error_already_set&) {
+      throw;  // of select or rename: only the file they were asked about is lost
     } catch (...) {
       // Which of its files the shard lost is not known, so the sample in work is not handed out.
       ended_ = true;
@@ -128,9 +145,9 @@ class SampleIterator {
     if (skipped_ < start_) return;
     const py::str& suffix = name_of(file_.suffix);
     if (sample_.contains(suffix))
-      throw py::value_error(std::string(py::str(url_)) + ": '" + file_.entry.name + "' is there twice in sample '" + key_ +
-                            "', the second time at byte " + std::to_string(file_.entry.header) +
-                            "; the first one is kept when this error is ignored");
+      throw Error(ErrorKind::invalid_argument, source_->name() + ": '" + file_.entry.name + "' is there twice in sample '" + key_ +
+                                                   "', the second time at byte " + std::to_string(file_.entry.header) +
+                                                   "; the first one is kept when this error is ignored");
     if (suffixes_ && !suffixes_->contains(suffix)) return;
     try {
       sample_[suffix] = content();
@@ -176,10 +193,10 @@ class SampleIterator {
     return select_.is_none() || py::cast<bool>(py::bool_(select_(to_path(name))));
   }
 
-  // Suffixes are few: one Python string each. lower() for what is not ASCII.
+  // Suffixes are few: one Python string each.
   const py::str& name_of(const std::string& suffix) {
     auto found = names_.find(suffix);
-    if (found == names_.end()) found = names_.emplace(suffix, py::str(to_path(suffix).attr("lower")())).first;
+    if (found == names_.end()) found = names_.emplace(suffix, to_suffix(suffix)).first;
     return found->second;
   }
 
@@ -196,6 +213,7 @@ class SampleIterator {
   bool has_file_ = false;
   bool in_sample_ = false;
   bool ended_ = false;
+  bool busy_ = false;
   std::string key_;        // of the sample in work
   py::dict sample_;
   int64_t skipped_ = 0;
@@ -204,7 +222,7 @@ class SampleIterator {
 py::dict files_of(const TarIndex& index, int64_t sample) {
   py::dict result;
   for (const TarIndex::File& file : index.files(sample))
-    result[to_path(index.suffixes()[file.suffix])] = py::make_tuple(file.offset, file.size);
+    result[to_suffix(index.suffixes()[file.suffix])] = py::make_tuple(file.offset, file.size);
   return result;
 }
 
@@ -268,13 +286,20 @@ void bind_shards(py::module_& m) {
             return std::make_shared<TarIndex>(TarIndex::load(file));
           },
           py::arg("path"))
-      .def("save", [](const TarIndex& index, const py::object& path) { index.save(from_path(path)); }, py::arg("path"))
+      .def(
+          "save",
+          [](const TarIndex& index, const py::object& path) {
+            const std::string file = from_path(path);
+            const py::gil_scoped_release release;
+            index.save(file);
+          },
+          py::arg("path"))
       .def("__len__", &TarIndex::size)
       .def_property_readonly("shard_bytes", &TarIndex::shard_bytes)
       .def_property_readonly("suffixes",
                              [](const TarIndex& index) {
                                py::list result;
-                               for (const std::string& suffix : index.suffixes()) result.append(to_path(suffix));
+                               for (const std::string& suffix : index.suffixes()) result.append(to_suffix(suffix));
                                return result;
                              })
       .def("key", [](const TarIndex& index, int64_t sample) { return to_path(index.key(sample)); }, py::arg("sample"))
@@ -287,6 +312,7 @@ void bind_shards(py::module_& m) {
              if (sources.size() != indexes.size()) throw py::value_error("there should be as many indexes as sources");
              std::vector<TarSamples::Shard> shards;
              for (size_t i = 0; i < sources.size(); ++i) shards.push_back({sources[i], indexes[i]});
+             const py::gil_scoped_release release;  // it looks at every sample
              return std::make_shared<TarSamples>(std::move(shards), std::move(suffixes));
            }),
            py::arg("sources"), py::arg("indexes"), py::arg("suffixes"));

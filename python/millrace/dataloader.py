@@ -197,10 +197,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
         self._millrace_wrapped_for = None
         device, prefetch = self._millrace_device, checked_depth(self.prefetch_to_device)
-        batches = super().__iter__()
+        batches = self._batches()
         if device is None or getattr(batches, "millrace_on_device", False):
             return batches
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)
+
+    def _batches(self) -> Any:
+        """torch's iterator. That of a stream keeps nothing for the next epoch, so persistent_workers need not keep it."""
+        if isinstance(self._iterator, StreamIter):
+            self._iterator = None
+        return super().__iter__()
 
     def _prefetched(self, device: Device, *options: Any) -> Iterator[Any]:
         """What a DevicePrefetcher around this loader iterates over: batches that are made for its device."""
@@ -208,7 +214,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         if self._millrace_device is not None:
             return prefetched(iter(self), device, *options)
         self._millrace_wrapped_for = device_of(device)
-        return prefetched(super().__iter__(), self._millrace_wrapped_for, *options, progress=self._millrace_progress)
+        return prefetched(self._batches(), self._millrace_wrapped_for, *options, progress=self._millrace_progress)
 
     @property
     def _millrace_device(self) -> Optional[torch.device]:

@@ -73,6 +73,7 @@ class StreamFetcher:
         self.closed = True
         self.engine.close()
         self._drawn.clear()
+        self._tickets.drop_before(2**62)  # and with them shards that are open; who keeps the iterator does not keep these
 
     def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
         batch = self._job.collated(pictures, samples)

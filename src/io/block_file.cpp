@@ -13,6 +13,7 @@
 #include "core/fork_guard.h"
 #include "io/block_file_pin.h"
 #include "io/crc32c.h"
+#include "io/verified_blocks.h"
 
 namespace millrace {
 namespace {
@@ -50,10 +51,28 @@ BlockFile::BlockFile(BlockFileOptions options)
     throw Error(ErrorKind::invalid_argument, "a file of the disk cache has a data file and a map; give both or none");
   blocks_.resize(static_cast<size_t>((options_.size + options_.block_bytes - 1) / options_.block_bytes));
   stats_.complete = blocks_.empty();
+  if (cache_.get() >= 0) {
+    file_time_ = file_time(cache_.get());  // before what is known of it is looked up
+    if (!options_.verified_as.empty()) recalled_ = recall_verified(options_.verified_as, cache_.get());
+  }
   refresh();
 }
 
-BlockFile::~BlockFile() = default;
+BlockFile::~BlockFile() {
+  if (fork_generation() == generation_) remember();
+}
+
+// For this process's next look at the entry. A file that somebody else has written to is verified anew.
+void BlockFile::remember() {
+  const std::lock_guard lock(mutex_);
+  if (cache_.get() < 0 || options_.verified_as.empty() || file_time(cache_.get()) != file_time_) return;
+  std::vector<uint64_t> records(blocks_.size());
+  for (int64_t block = 0; block < blocks(); ++block) {
+    const Block& b = blocks_[static_cast<size_t>(block)];
+    if (b.on_disk && b.verified && b.filled == length_of(block)) records[static_cast<size_t>(block)] = kPresent | b.checksum;
+  }
+  remember_verified(options_.verified_as, file_time_, std::move(records));
+}
 
 uint32_t BlockFile::length_of(int64_t block) const {
   return static_cast<uint32_t>(std::min(options_.block_bytes, options_.size - begin_of(block)));
@@ -87,16 +106,16 @@ uint32_t BlockFile::write_part(int64_t block, uint32_t within, std::span<const u
   if (!on_disk) memory_fd();
   {
     const Pin pin(*this, block, block, lock);  // unlocks
-    if (!store(block, on_disk, begin_of(block) + before, fresh)) {
+    if (!store(on_disk, begin_of(block) + before, fresh)) {
       spill(block, before);
       on_disk = false;
-      store(block, on_disk, begin_of(block) + before, fresh);
+      store(on_disk, begin_of(block) + before, fresh);
     }
   }
   b.on_disk = on_disk;
   b.filled = end;
   b.verified = b.fetched = true;
-  b.checksum = crc32c(before > 0 ? b.checksum : 0, fresh);
+  if (on_disk) b.checksum = crc32c(before > 0 ? b.checksum : 0, fresh);
   b.used = ++clock_;
   stats_.fetched_bytes += static_cast<int64_t>(fresh.size());
   if (!on_disk) stats_.held_bytes += static_cast<int64_t>(fresh.size());
@@ -117,13 +136,17 @@ uint32_t BlockFile::write_part(int64_t block, uint32_t within, std::span<const u
 }
 
 // False: the cache's disk took them not, for the reason in cache_errno; the block has to go to memory. Throws when memory is refused.
-bool BlockFile::store(int64_t, bool on_disk, int64_t offset, std::span<const uint8_t> bytes) {
-  const int code = write_all(on_disk ? cache_.get() : memory_->get(), bytes, offset);
-  if (code == 0) return true;
-  if (!on_disk) fail_on_file("hold in memory the bytes of", name(), code);
+bool BlockFile::store(bool on_disk, int64_t offset, std::span<const uint8_t> bytes) {
+  if (!on_disk) {
+    if (const int code = write_all(memory_->get(), bytes, offset)) fail_on_file("hold in memory the bytes of", name(), code);
+    return true;
+  }
+  const int64_t before = file_time(cache_.get());
+  const int code = write_all(cache_.get(), bytes, offset);
   const std::lock_guard lock(mutex_);
-  stats_.cache_errno = code;
-  return false;
+  file_time_ = before == file_time_ ? file_time(cache_.get()) : -1;
+  if (code != 0) stats_.cache_errno = code;
+  return code == 0;
 }
 
 // Moves the first bytes of a block that has begun on disk to memory.
@@ -189,7 +212,8 @@ void BlockFile::refresh() {
       b.filled = length_of(block);
       b.checksum = static_cast<uint32_t>(record);
       b.on_disk = true;
-      b.verified = b.used_up = b.fetched = false;
+      b.verified = static_cast<size_t>(block) < recalled_.size() && recalled_[static_cast<size_t>(block)] == record;
+      b.used_up = b.fetched = false;
       stats_.complete = ++present_ == blocks();
     }
   }
@@ -206,6 +230,7 @@ void BlockFile::fail(const Error& error) {
 
 void BlockFile::close() {
   fail(Error(ErrorKind::unavailable, name() + " was closed while it was read; read before its stream is closed", name()));
+  remember();
 }
 
 BlockFileStats BlockFile::stats() const {

@@ -6,7 +6,7 @@
 // Blocks lie in memory (a memfd, with holes where nothing is held) or in a file of the disk cache, which stays; one that the cache's
 // disk has no room for lies in memory. In the disk cache a block is there once its record (checksum) stands in the map file, which all
 // processes of the node share: so a block is either whole or absent, whoever was killed when. A block that another process left is
-// verified before its first read here; one that does not match is fetched again.
+// verified before this process reads it first; one that does not match is fetched again.
 //
 // Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls to 0 only when no read and
 // no write has the block pinned: behind a sequential reader, over `max_held_bytes`, or when verification failed. write() takes only
@@ -39,6 +39,7 @@ struct BlockFileOptions {
   int64_t block_bytes = 1 << 20;   // at most 1 GiB
   int cache_fd = -1, map_fd = -1;  // the disk cache's data file and map, both or none; duplicated
   int64_t map_offset = 0;          // where the map's records begin, 8 bytes per block
+  std::string verified_as;         // the entry's name in verified_blocks.h; empty: nothing is remembered
   int wake_fd = -1;                // an eventfd that is written to when the fetcher should look here; duplicated
   bool sequential = false;         // release what lies behind the reader
   int64_t max_held_bytes = 0;      // 0: no bound; else the least recently used blocks in memory go
@@ -112,9 +113,10 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   void trim();
   bool pinned(int64_t block) const;
   uint32_t write_part(int64_t block, uint32_t within, std::span<const uint8_t> bytes);
-  bool store(int64_t block, bool on_disk, int64_t offset, std::span<const uint8_t> bytes);
+  bool store(bool on_disk, int64_t offset, std::span<const uint8_t> bytes);
   void spill(int64_t block, uint32_t filled);
   int memory_fd();
+  void remember();
   void wake() const;
 
   const BlockFileOptions options_;
@@ -126,12 +128,14 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   // All below: mutex_.
   std::optional<Descriptor> memory_;  // made when the first block needs it
   std::vector<Block> blocks_;
+  std::vector<uint64_t> recalled_;  // records that this process verified before; what was verified since is remembered at the end
   std::vector<int64_t> wanted_;
   std::vector<std::pair<int64_t, int64_t>> pins_;  // ranges of blocks whose bytes are being read or written
   std::optional<Error> failure_;
   BlockFileStats stats_;
   uint64_t clock_ = 0;
   int64_t last_end_ = -1, ahead_ = 0;  // of reads in a row: where the last one ended, how far to ask ahead
+  int64_t file_time_ = 0;              // of the cache's file when this object last wrote to it; -1: somebody else did, too
   int64_t released_ = 0;               // all blocks before are used up or were never here
   int64_t present_ = 0;                // blocks that are whole
   int64_t woken_at_ = 0;               // passed_block of the last wake

@@ -75,7 +75,7 @@ class ZstdUnpacker final : public Unpacker {
 
   size_t unpack(std::span<uint8_t> into) override {
     ZSTD_outBuffer out{into.data(), into.size(), 0};
-    while (out.pos == 0) {
+    while (out.pos == 0 && !ended_) {
       if (in_.pos == in_.size && !more_to_give_) {
         const std::span<const uint8_t> piece = input_.next();
         if (piece.empty()) {
@@ -83,6 +83,10 @@ class ZstdUnpacker final : public Unpacker {
           fail_unpacking(input_, "the zstd content ends in its middle");
         }
         in_ = {piece.data(), piece.size(), 0};
+      }
+      if (between_frames_ && in_.pos < in_.size && static_cast<const uint8_t*>(in_.src)[in_.pos] == 0) {  // padding, as of gzip's
+        ended_ = true;
+        break;
       }
       const size_t answer = ZSTD_decompressStream(zstd_.get(), &out, &in_);
       if (ZSTD_isError(answer))
@@ -101,7 +105,7 @@ class ZstdUnpacker final : public Unpacker {
   PackedInput input_;
   const std::unique_ptr<ZSTD_DCtx, Free> zstd_;
   ZSTD_inBuffer in_{};
-  bool between_frames_ = false, more_to_give_ = false;
+  bool between_frames_ = false, more_to_give_ = false, ended_ = false;
 };
 
 }  // namespace

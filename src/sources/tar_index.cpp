@@ -63,7 +63,6 @@ class Decoder {
  public:
   Decoder(std::span<const uint8_t> bytes, const std::string& path) : left_(bytes), path_(path) {}
 
-
   [[noreturn]] void fail() const {
     throw Error(ErrorKind::corrupt_data,
                 path_ + " is no tar index of this version of millrace, or damaged; remove it, and it is made anew", path_);

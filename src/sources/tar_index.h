@@ -2,7 +2,7 @@
 //
 // Made by one walk over the headers (contents are passed over), or loaded from what save() wrote. Files that hold nothing but a whole
 // number of at most kMostNumberBytes characters, labels most of all, are in the index with their value. Memory, and size on disk:
-// the keys' characters, 8 bytes a sample, 28 a file. Immutable once made; any thread.
+// the keys' characters, 16 bytes a sample, 32 a file. Immutable once made; any thread.
 #pragma once
 
 #include <cstdint>

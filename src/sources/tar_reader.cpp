@@ -68,10 +68,7 @@ std::string name_of(const uint8_t* block) {
   return prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name);
 }
 
-bool is_regular(char type, const std::string& name) {
-  if (type == '\0') return !name.ends_with('/');  // before POSIX, that was how folders were told
-  return type == '0' || type == '7';
-}
+bool is_regular(char type) { return type == '0' || type == '7' || type == '\0'; }
 
 // Links, devices, folders and pipes have no content, whatever their size field says.
 bool has_content(char type) { return !(type >= '1' && type <= '6'); }
@@ -107,7 +104,11 @@ bool TarReader::read_header(uint8_t* block) {
   header_ = stream_->position();
   const size_t got = stream_->read({block, kBlock});
   if (got == 0 && header_ == 0) fail("the archive is empty (0 bytes)");
-  if (got == 0 || (got == kBlock && std::all_of(block, block + kBlock, [](uint8_t byte) { return byte == 0; }))) return false;
+  if (got == 0) return false;
+  if (got == kBlock && std::all_of(block, block + kBlock, [](uint8_t byte) { return byte == 0; })) {
+    if (stream_->packed()) stream_->skip(stream_->most_left());  // the checksum of what was unpacked comes last
+    return false;
+  }
   if (got < kBlock) fail("the archive ends inside a header");
   if (!checksum_is_right(block))
     fail(header_ == 0 ? "this is no tar archive (wrong checksum of the header)" : "wrong checksum of a header");
@@ -119,13 +120,20 @@ bool TarReader::next(TarEntry& entry) {
   ended_ = true;  // until a header was understood
   std::array<uint8_t, kBlock> block;
   Overrides local, global;
+  int64_t announced_at = -1;  // the header of what belongs to the file behind it
   for (;;) {
     skip_padding();
-    if (!read_header(block.data())) return false;
+    if (!read_header(block.data())) {
+      if (announced_at < 0) return false;
+      header_ = announced_at;
+      fail("the archive ends behind a name or attributes, before the file that has them");
+    }
     std::optional<int64_t> size = number(block.data(), kSize);
     if (!size) fail("the size of a file is no number");
-    const char type = static_cast<char>(block[kType]);
     std::string name = name_of(block.data());
+    char type = static_cast<char>(block[kType]);
+    if (type == '\0' && name.ends_with('/')) type = '5';  // before POSIX, that was how folders were told
+    if (type == 'X') type = 'x';                           // Sun's letter for the same
 
     const bool about_the_next = type == 'x' || type == 'g' || type == 'L' || type == 'K';
     if (!about_the_next) {
@@ -139,6 +147,7 @@ bool TarReader::next(TarEntry& entry) {
       fail("the archive ends inside '" + name + "', which is said to have " + std::to_string(*size) + " bytes");
     left_ = has_content(type) || about_the_next ? *size : 0;
     padding_ = (kBlock - left_ % kBlock) % kBlock;
+    if (about_the_next && type != 'g') announced_at = header_;
 
     if (type == 'x') {
       read_records(*size, local);
@@ -150,12 +159,13 @@ bool TarReader::next(TarEntry& entry) {
     } else if (type == 'S' || local.sparse) {
       throw Error(ErrorKind::unavailable, archive_ + ": '" + name + "' is a sparse file, at byte " + std::to_string(header_) +
                                               ", which is not read; make the archive without tar's --sparse", archive_, header_);
-    } else if (is_regular(type, name)) {
+    } else if (is_regular(type)) {
       entry = {std::move(name), stream_->position(), left_, header_};
       ended_ = false;
       return true;
     } else if (type != 'K') {
       local = {};  // it belonged to what is skipped
+      announced_at = -1;
     }
   }
 }

@@ -10,8 +10,10 @@ import sys
 import pytest
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
+from test_webdataset_stores import served  # noqa: F401
 
 from millrace.__main__ import main as command_line
+from millrace.packing import pack
 from millrace.packing.survey import summary
 
 
@@ -51,6 +53,16 @@ def test_sound_shards(shards, capsys):
 def test_packed_shards(shards, capsys):
     (shards / "s-1.tar.gz").write_bytes(gzip.compress((shards / "s-1.tar").read_bytes()))
     assert inspect(capsys, shards / "s-1.tar.gz")[1]["samples"] == 5
+
+
+def test_shards_of_a_store(served, tmp_path, capsys):  # noqa: F811
+    url, folder = served
+    status, found = inspect(capsys, url)
+    assert status == 0 and [s["samples"] for s in found["shards"]] == [4, 3, 5] and found["shards"][0]["url"].startswith("http://")
+    assert pack(url, tmp_path / "packed", samples_per_shard=5)["samples"] == 12
+    (folder / "n-001.tar").unlink()
+    status, found = inspect(capsys, url)
+    assert status == 1 and found["samples"] == 9 and found["broken"]["count"] == 1 and "n-001.tar" in found["broken"]["first"][0]["shard"]
 
 
 def test_the_text_says_the_same(shards, capsys):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -118,14 +119,15 @@ def test_a_pack_goes_on_behind_its_last_complete_shard(photos, packed, tmp_path,
         pack(photos, folder, samples_per_shard=7, seed=1)
 
 
-def test_a_killed_command_is_resumed(tmp_path):
-    photos, folder = make_jpeg_folder(tmp_path / "photos", per_class=40, size=(400, 300)), tmp_path / "packed"
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_command_is_resumed(tmp_path, sign):
+    photos, folder = make_jpeg_folder(tmp_path / "photos", per_class=30, size=(300, 200)), tmp_path / "packed"
     command = [sys.executable, "-m", "millrace", "pack", photos, str(folder), "--samples-per-shard", "10", "--workers", "1", "--json"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and len(list(folder.glob("*.tar"))) < 3:
             time.sleep(0.005)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) in (130, 0) and "Traceback" not in process.stderr.read()
+        process.send_signal(sign)
+        assert process.wait(20) in (130, 0, -signal.SIGKILL) and "Traceback" not in process.stderr.read()
     assert command_line(["pack", photos, str(folder), "--samples-per-shard", "10", "--verify"]) == 0
     pack(photos, tmp_path / "whole", samples_per_shard=10)
     assert files_of(folder) == files_of(tmp_path / "whole")
@@ -184,12 +186,16 @@ def test_broken_pictures(tmp_path):
     whole = (root / "ant/00.jpg").read_bytes()
     (root / "ant/cut.jpg").write_bytes(whole[: len(whole) // 2])
     (root / "bee/empty.jpg").write_bytes(b"")
-    with pytest.raises(OSError, match="cut.jpg|ant/cut|empty"):
+    (root / "bee/text.jpg").write_bytes(b"no picture")
+    (root / "bee/rare.ppm").write_bytes(b"P6 1 1 255\nabc")
+    with pytest.raises(OSError, match="cut.jpg|ant/cut|empty|text.jpg"):
         pack(root, tmp_path / "raised")
     assert not list((tmp_path / "raised").glob("*.part"))
     report = pack(root, tmp_path / "skipped", on_error="skip", samples_per_shard=4)
-    assert report["samples"] == 9 and sorted(entry["sample"] for entry in report["skipped"]) == ["ant/cut", "bee/empty"]
-    assert all(entry["error"] for entry in report["skipped"])
+    lost = {entry["sample"]: entry["error"] for entry in report["skipped"]}
+    assert report["samples"] == 10 and sorted(lost) == ["ant/cut", "bee/empty", "bee/text"]
+    assert "no end marker" in lost["ant/cut"] and "0 bytes" in lost["bee/empty"] and "no picture that Pillow knows" in lost["bee/text"]
+    assert {"ppm", "cls"} <= {field for sample in samples_of(tmp_path / "skipped") for field in sample}
 
 
 def test_what_cannot_be_transcoded_but_decoded_is_kept(tmp_path):
@@ -315,9 +321,12 @@ def test_odd_names(tmp_path):
     make_jpeg_folder(root, classes=("ant",), per_class=1)
     (root / "ant/00.png").write_bytes(jpeg_bytes(make_picture(20, 20)))  # lies about its kind, and has the key of another
     (root / "ant/a.b.jpg").write_bytes(jpeg_bytes(make_picture(20, 20)))
-    pack(root, tmp_path / "packed", shuffle=False)
+    Path(os.fsdecode(os.fsencode(root) + b"/ant/\xff.jpg")).write_bytes(jpeg_bytes(make_picture(20, 20)))
+    pack(root, tmp_path / "packed", shuffle=False, verify=True)
     assert [(s["__key__"], set(s) - {"__key__", "__url__"}) for s in samples_of(tmp_path / "packed")] == [
-        ("ant/00%2Ejpg", {"jpg", "cls"}), ("ant/00%2Epng", {"jpg", "cls"}), ("ant/a%2Eb", {"jpg", "cls"})]
+        ("ant/00%2Ejpg", {"jpg", "cls"}), ("ant/00%2Epng", {"jpg", "cls"}), ("ant/a%2Eb", {"jpg", "cls"}),
+        (os.fsdecode(b"ant/\xff"), {"jpg", "cls"})]
+    assert command_line(["inspect", str(tmp_path / "packed")]) == 0
 
 
 def test_arguments_are_checked(photos, tmp_path):

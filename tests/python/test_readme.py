@@ -21,7 +21,7 @@ from benchmarks import compare  # noqa: E402
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     make_jpeg_folder(tmp_path / "photos", per_class=50)
     (tmp_path / "photos" / "ant" / "broken.jpg").write_bytes(b"")
-    make_picture_shards(tmp_path / "shards", [10, 7, 10, 5])
+    make_picture_shards(tmp_path / "tars", [10, 7, 10, 5])
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     first, *others = (compile(block, f"README.md, block {i}", "exec") for i, block in enumerate(BLOCKS, 1))

@@ -272,3 +272,15 @@ def test_shards_that_need_something_else(tmp_path):
         pass
     with pytest.raises(ValueError, match="no samples"):
         list(WebDataset(str(tmp_path / "plain.tar")))
+
+
+def test_stages_that_take_no_handler_raise_what_is_wrong(shards):
+    dataset = WebDataset(shards)
+    for stage, message in (
+        (dataset.rename_keys(("label", "*.none")), "no field fits"),
+        (dataset.extract_keys("*.none"), "has no field that fits '.*none'"),
+        (dataset.xdecode(), "has no decoder for field 'cls'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            next(iter(stage))
+    assert dataset.rename_keys(("label", "cls")).indexed()[0]["label"] == b"0"

@@ -30,7 +30,8 @@ def main(arguments: list[str]) -> int:
     finally:
         if progress:
             progress.close()
-    print(json.dumps(found) if given.json else _text(found))
+    text = json.dumps(found) if given.json else _text(found)
+    print(text.encode("utf-8", "backslashreplace").decode())  # names of files need not be text
     return 1 if found["broken"]["count"] else 0
 
 

@@ -42,7 +42,7 @@ def _summary(report: dict[str, Any], destination: str) -> str:
     lines += [f"  {count:,} pictures {note}" for note, count in report["pictures"]["notes"].items()]
     if report["skipped"]:
         lines.append(f"  {len(report['skipped']):,} samples skipped; dataset.json says which and why")
-    return "\n".join(lines)
+    return "\n".join(lines).encode("utf-8", "backslashreplace").decode()  # names need not be text
 
 
 def _source(text: str) -> Any:

@@ -99,9 +99,11 @@ class _PictureFlow(ShardFlow):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """(number of the present sample, number of the pass): the same for any number of ranks."""
+        """(number of the present sample, number of the pass): the same for any number of ranks, but of resampled shards, where each has
+        draws of its own."""
         if self._numbers is None:
-            return self._sample, self._shard
+            reader = self._context.reader
+            return self._sample, reader.number + self._shard * reader.readers
         return self._numbers[self._shard] << 32 | self._sample, self._context.repetition
 
 

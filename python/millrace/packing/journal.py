@@ -81,6 +81,6 @@ class Journal:
 def read_report(folder: Path) -> dict[str, Any]:
     """dataset.json of a complete pack. FileNotFoundError without one, ValueError when it is damaged."""
     try:
-        return json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        return json.loads((folder / REPORT).read_text(encoding="utf-8", errors="surrogateescape"))
     except ValueError as error:
         raise ValueError(f"{folder / REPORT} is damaged ({error}): delete the folder and pack again") from None

@@ -58,12 +58,15 @@ class Picture:
 
 
 def make_picture(data: bytes, rules: PictureRules) -> Optional[Picture]:
-    """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that cannot be decoded."""
+    """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken: what is not changed is not
+    decoded, so of these only headers and a JPEG's end are checked."""
     kind = _core.image_format(data[:16])
     if kind == "unknown":
         return None
     if kind == "JPEG":
         header = _core.probe_jpeg(data)
+        if data.rfind(b"\xff\xd9") < 0:
+            raise OSError("JPEG has no end marker: the file is truncated")
         picture = Picture(data, kind, (header["width"], header["height"]))
     else:
         with Image.open(io.BytesIO(data)) as image:

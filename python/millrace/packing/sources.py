@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
+from PIL import Image
+
 from millrace import _core
 from millrace.datasets import IMG_EXTENSIONS
+from millrace.errors import corrupt_data
 
 SUFFIXES = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tiff"}
 
@@ -126,10 +130,19 @@ class FolderSource(Source):
         path = self._paths[number]
         with open(path, "rb") as file:
             content = file.read()
-        if not content:
-            raise OSError(f"{path} is empty (0 bytes)")
+        if _core.image_format(content[:16]) == "unknown":
+            _check_rare_picture(path, content)
         suffix = picture_suffix(content, os.path.splitext(path)[1].lstrip(".").lower() or "bin")
         return {suffix: content, "cls": str(self._labels[number]).encode()}
+
+
+def _check_rare_picture(path: str, content: bytes) -> None:
+    try:
+        with Image.open(io.BytesIO(content)):
+            return
+    except OSError:
+        reason = "is no picture that Pillow knows" if content else "is empty (0 bytes)"
+        raise corrupt_data(path, f"{path} {reason}; delete it, or pack with on_error='skip'") from None
 
 
 def digest(*lists: Any) -> str:

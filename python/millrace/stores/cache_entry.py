@@ -29,8 +29,8 @@ class CacheEntry:
 
     map_offset = HEADER_BYTES
 
-    def __init__(self, data_fd: int, map_fd: int, lock_fd: int, size: int) -> None:
-        self.data_fd, self.map_fd, self.lock_fd, self.size = data_fd, map_fd, lock_fd, size
+    def __init__(self, data_fd: int, map_fd: int, lock_fd: int, size: int, name: str) -> None:
+        self.data_fd, self.map_fd, self.lock_fd, self.size, self.name = data_fd, map_fd, lock_fd, size, name
         _open_entries.add(self)
 
     def lock(self, first: int, count: int) -> bool:
@@ -72,7 +72,7 @@ os.register_at_fork(after_in_child=_close_inherited)
 def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -> None:
     """A map without blocks, at full length, so that a full disk is noticed now."""
     blocks = -(-size // block_bytes)
-    header = {"url": url[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
+    header = {"id": os.urandom(12).hex(), "url": url[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
     line = json.dumps(header).encode()
     start = MAGIC + b"%08x " % zlib.crc32(line) + line
     with open(path, "xb", buffering=0) as file:
@@ -81,18 +81,18 @@ def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -
             raise OSError(28, "no space left for the map of a cache entry", str(path))
 
 
-def map_is_sound(map_fd: int, size: int, version: str, block_bytes: int) -> bool:
-    """The header is whole, of this format, and of this version of the object; the records are all there."""
+def name_of_map(map_fd: int, size: int, version: str, block_bytes: int) -> str | None:
+    """The name that it alone has; None unless its header is whole, of this version of the object, and its records are all there."""
     raw = os.pread(map_fd, HEADER_BYTES, 0)
     if len(raw) < HEADER_BYTES or not raw.startswith(MAGIC):
-        return False
+        return None
     checksum, _, line = raw[len(MAGIC):].rstrip(b" ").partition(b" ")
     try:
         if int(checksum, 16) != zlib.crc32(line):
-            return False
+            return None
         header = json.loads(line)
     except ValueError:
-        return False
+        return None
     wanted = HEADER_BYTES + 8 * -(-size // block_bytes)
     same = (header.get("size"), header.get("version"), header.get("block_bytes")) == (size, version[:300], block_bytes)
-    return same and os.fstat(map_fd).st_size == wanted
+    return str(header.get("id")) if same and os.fstat(map_fd).st_size == wanted else None

@@ -23,7 +23,8 @@ from typing import Any
 from ..errors import UnavailableError
 from .locations import OBJECT_STORES, Location
 
-CHUNK_BYTES = 256 << 10  # of a response; 30 microseconds each of Python. What came of a chunk before a transfer broke is lost
+# Of a response. Each costs a tenth of a millisecond of Python; what came of one before a transfer broke is lost.
+CHUNK_BYTES, MOST_CHUNK_BYTES = 256 << 10, 1 << 20
 
 
 @dataclass(frozen=True)

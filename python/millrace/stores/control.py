@@ -1,8 +1,8 @@
 """How many requests are in flight, and when one is slow: two small controllers that only see what the transfers measure.
 
-Concurrency. A round is `limit` finished requests (and a quarter of a second). While rounds bring at least 15 % more bytes per second
+Concurrency. A round is `limit` finished requests (and a quarter of a second). While rounds bring at least 5 % more bytes per second
 than the best before, `limit` doubles; the first that does not brings it back to the best and ends the growth. Every ten seconds a
-round is tried with a quarter more. 429 and 503 halve it, once a second at most. Rounds in which the consumer or the memory budget held
+round is tried with a quarter more. Two answers of 429 or 503 among twenty requests halve it, once a second at most. Rounds in which the consumer or the memory budget held
 requests back say nothing and are not counted. So requests in flight settle at bandwidth x latency, whatever the number of shards.
 
 Hedging. A request for a full range that takes longer than three times the 95th percentile of the last 64 gets a second one beside it
@@ -17,7 +17,7 @@ from collections import deque
 FIRST_LIMIT = 4
 ROUND_SECONDS = 0.25
 PROBE_SECONDS = 10.0
-GAIN = 1.15
+GAIN = 1.05
 
 
 class Concurrency:
@@ -27,6 +27,8 @@ class Concurrency:
         self._best_limit, self._best_rate = self.limit, 0.0
         self._growing = True
         self._halved = 0.0
+        self._total = 0  # requests finished
+        self._throttles: deque[int] = deque([-1000, -1000], maxlen=2)  # _total at the last two
         self._probe_at = 0.0
         self._begin()
 
@@ -42,6 +44,7 @@ class Concurrency:
 
     def finished(self) -> None:
         self._finished += 1
+        self._total += 1
         now = time.monotonic()
         if self._finished < self.limit or now - self._start < ROUND_SECONDS:
             return
@@ -67,7 +70,8 @@ class Concurrency:
 
     def throttled(self) -> None:
         now = time.monotonic()
-        if now - self._halved < 1.0:
+        self._throttles.append(self._total)
+        if now - self._halved < 1.0 or self._total - self._throttles[0] > 20:
             return
         self._halved = now
         self.limit = max(1, self.limit // 2)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .cache_entry import CacheEntry, map_is_sound, write_map
+from .cache_entry import CacheEntry, name_of_map, write_map
 from .settings import BLOCK_BYTES
 
 FREE_SHARE = 0.1
@@ -36,7 +36,7 @@ REST_SECONDS = 60.0
 
 
 class DiskCache:
-    """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): all but a tenth of the disk.
+    """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what leaves a tenth of the disk free.
 
     Picklable; a copy counts for itself. Errors of the disk never end a run: it goes on without the cache, with one RuntimeWarning.
     """
@@ -119,9 +119,10 @@ class DiskCache:
                 fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
             map_fd, lock_fd, data_fd = fds
             fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
-            if map_is_sound(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
+            known_as = name_of_map(map_fd, size, version, BLOCK_BYTES)
+            if known_as is not None and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
-                entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
+                entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size, known_as), []
                 return entry
         except (FileNotFoundError, BlockingIOError):
             pass
@@ -189,7 +190,7 @@ class DiskCache:
         if self.max_bytes is not None:
             return self.max_bytes
         disk = os.statvfs(self.folder)
-        return used + max(0, disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize))
+        return used + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
 
     def _measure(self, stem: str) -> tuple[int, int, bool]:
         """(bytes of the object, bytes on disk, in use)."""

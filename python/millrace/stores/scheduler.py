@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .clients import CHUNK_BYTES
 from .control import Concurrency, Hedging
 from .settings import BLOCK_BYTES, Settings
 from .transfer import Transfer
@@ -37,6 +38,7 @@ class Scheduler:
         self.control = Concurrency(settings.max_requests)
         self.hedging = Hedging(settings.hedge)
         self.counts = Counts()
+        self.chunk_bytes = CHUNK_BYTES
         self.started = time.monotonic()
         self.wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.transfers: list[Transfer] = []  # opened, in the order of their URLs

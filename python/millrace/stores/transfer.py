@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from .._core import BlockFile
-from .clients import CHUNK_BYTES, Meta, RangesUnsupported
+from .clients import CHUNK_BYTES, MOST_CHUNK_BYTES, Meta, RangesUnsupported
 from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
 from .locations import Location
 from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
@@ -82,7 +82,8 @@ class Transfer:
 
     def _make_file(self) -> None:
         settings, entry = self.settings, self.entry
-        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
+        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset,
+                                             "verified_as": entry.name}
         self.file = BlockFile(
             self.location.url, self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
             max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
@@ -191,7 +192,7 @@ class Transfer:
             counts.requests += 1
             if self.whole:
                 start = 0
-            chunk = max(1, CHUNK_BYTES >> 3 * patience.failures)  # a connection that breaks early may break early again
+            chunk = max(1, self.owner.chunk_bytes >> 3 * patience.failures)  # a connection that breaks early may break early again
             get = self._client.get(self.location.path, start, None if self.whole else end, self.meta.etag, chunk)
             response = await self._within_stall(get)
         meta, at, chunks = response
@@ -199,6 +200,7 @@ class Transfer:
             raise changed(self.location.url, f"{self.meta.size} bytes with ETag {self.meta.version}, then {meta.size} with {meta.version}")
         if at != start:
             raise BrokenTransfer(f"{self.location.url}: bytes from {start} on were asked for, the store sent those from {at} on")
+        begun, first_byte = time.monotonic(), start
         while start < end:
             try:
                 chunk = await self._within_stall(anext(chunks))
@@ -213,6 +215,8 @@ class Transfer:
             self.owner.control.received(len(chunk))
             while self.whole and self.owner.too_far_ahead(self, start):
                 await asyncio.sleep(0.01)
+        rate = (start - first_byte) / max(1e-3, time.monotonic() - begun)
+        self.owner.chunk_bytes = int(min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20)))  # twenty a second are enough
 
     def _first_missing(self, first: int, count: int) -> int | None:
         """The offset of the first byte of these blocks that is not here."""

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -274,6 +275,31 @@ TEST(BlockFileInCache, FetchesAgainWhatDoesNotMatch) {
   EXPECT_EQ(file->stats().repaired_blocks, 2);
   file->refresh();
   EXPECT_EQ(read(*files.open(4500)->reader(), 0, 4500), data) << "for those who come later, too";
+}
+
+TEST(BlockFileInCache, RemembersWhatItVerified) {
+  const auto data = pattern(4500);
+  const CacheFiles files(4500);
+  BlockFileOptions options;
+  options.size = 4500;
+  options.block_bytes = kBlock;
+  options.cache_fd = files.data;
+  options.map_fd = files.map;
+  options.map_offset = 64;
+  options.verified_as = files.folder.path();
+  std::make_shared<BlockFile>(options)->write(0, data);
+  struct stat before;
+  ASSERT_EQ(::fstat(files.data, &before), 0);
+  const uint8_t wrong = static_cast<uint8_t>(data[1234] ^ 1);
+  ASSERT_EQ(::pwrite(files.data, &wrong, 1, 1234), 1);
+  const timespec same[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::futimens(files.data, same), 0);
+  EXPECT_EQ(read(*std::make_shared<BlockFile>(options)->reader(), 1234, 1)[0], wrong) << "not verified again: nobody is known to have written";
+  const timespec other[2] = {before.st_atim, {before.st_mtim.tv_sec + 1, 0}};
+  ASSERT_EQ(::futimens(files.data, other), 0);
+  const auto file = std::make_shared<BlockFile>(options);
+  const Fetcher fetcher(*file, data, 9);
+  EXPECT_EQ(read(*file->reader(), 1234, 1)[0], data[1234]);
 }
 
 TEST(BlockFileInCache, GoesOnInMemoryWhenTheDiskIsFull) {

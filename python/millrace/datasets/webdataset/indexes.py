@@ -1,6 +1,6 @@
 """Where the indexes of shards are kept: beside the shard, where `millrace pack` puts them, or in this user's cache.
 
-Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size. In the cache, $XDG_CACHE_HOME/millrace or
+Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size and is no older. In the cache, $XDG_CACHE_HOME/millrace or
 ~/.cache/millrace: named after path, size and time of the last change, so that a changed shard has another one.
 """
 
@@ -22,9 +22,10 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
 
     UnavailableError: the shard is packed. CorruptDataError: it is damaged.
     """
-    beside = None if path is None else _loaded(path + SUFFIX, source.size)
-    if beside is not None:
-        return beside
+    if path is not None and _is_no_older(path + SUFFIX, path):
+        beside = _loaded(path + SUFFIX, source.size)
+        if beside is not None:
+            return beside
     kept = _kept(url, source.size, path, folder)
     index = _loaded(kept, source.size)
     if index is None:
@@ -33,6 +34,13 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
             os.makedirs(os.path.dirname(kept), exist_ok=True)
             index.save(kept)
     return index
+
+
+def _is_no_older(index: str, shard: str) -> bool:
+    try:
+        return os.stat(index).st_mtime_ns >= os.stat(shard).st_mtime_ns
+    except OSError:
+        return False
 
 
 def _loaded(path: str, shard_bytes: int) -> Optional[_core.TarIndex]:

@@ -40,11 +40,16 @@ def check_url(url: str) -> None:
         locate(url)
 
 
-def opened_shards(urls: Iterable[str], all_local: bool, options: StoreOptions) -> Iterator[tuple[str, Any]]:
+def opened_shards(
+    urls: Iterable[str], all_local: Optional[bool] = None, options: StoreOptions = StoreOptions()
+) -> Iterator[tuple[str, Any]]:
     """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the others behind it all the same.
 
-    `urls` may be endless; of stores, those of the next shards are drawn and asked for ahead of their turn.
+    If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked for ahead of their turn.
     """
+    if all_local is None:
+        urls = list(urls)
+        all_local = all(map(is_local, urls))
     return ((url, _local(url)) for url in urls) if all_local else _from_stores(urls, options)
 
 

@@ -51,7 +51,7 @@ def _fields(sample: dict[str, Any]) -> str:
 class Each(Stage):
     """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `LEFT_OUT` is not."""
 
-    handler: Handler = reraise_exception
+    handler: Handler = staticmethod(reraise_exception)  # of stages that have no such field; a bare function would become a method
 
     def _function(self) -> Callable[[Any], Any]:
         raise NotImplementedError

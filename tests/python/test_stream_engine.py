@@ -1,0 +1,240 @@
+"""WebDataset through the native engine: what Python code gives, for any number of threads, and resumed anywhere."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import shutil
+
+import pytest
+import torch
+from stream_cases import COUNT, FIXED, LENGTHS, RANDOM, assert_same, by_python, images, loaded, stream, write_shards
+
+from millrace import DataLoader
+from millrace.datasets import WebDataset
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_shards(tmp_path_factory.mktemp("streams"))
+
+
+def negative(label):
+    return -float(label)
+
+
+def halved(label):
+    return label // 2
+
+
+PICTURE = "jpg;png;webp"
+
+
+def opened(folder, **options):
+    return WebDataset(f"{folder}/s-{{0..3}}.tar", **options)
+
+
+CHAINS = {
+    "batch_size": (lambda f: stream(f), {"batch_size": 4}),
+    "drop_last": (lambda f: stream(f), {"batch_size": 4, "drop_last": True}),
+    "exact": (lambda f: stream(f), {"batch_size": COUNT, "drop_last": True}),
+    "larger than all": (lambda f: stream(f), {"batch_size": 100}),
+    "batched": (lambda f: stream(f).batched(4), {"batch_size": None}),
+    "not partial": (lambda f: stream(f).batched(4, partial=False), {"batch_size": None}),
+    "single": (lambda f: stream(f).batched(1), {"batch_size": None}),
+    "shuffle": (lambda f: images(opened(f, shardshuffle=True, seed=3).shuffle(6, initial=4)).batched(5), {"batch_size": None}),
+    "shuffled twice": (lambda f: stream(f, shardshuffle=True).shuffle(5).slice(1, 15, 2), {"batch_size": 3}),
+    "slice": (lambda f: stream(f).slice(2, 13).batched(4), {"batch_size": None}),
+    "rsample": (lambda f: stream(f).rsample(0.6), {"batch_size": 3}),
+    "rename": (
+        lambda f: opened(f).decode("pil").rename(image=PICTURE, label="cls").to_tuple("label", "image").map_tuple(halved, FIXED),
+        {"batch_size": 4},
+    ),
+    "map_dict": (
+        lambda f: opened(f).decode("pilrgb").rename(image=PICTURE).map_dict(image=FIXED, cls=negative).to_tuple("image", "cls", "__key__"),
+        {"batch_size": 4},
+    ),
+    "functions": (lambda f: stream(f).map_tuple(None, negative).map_tuple(None, abs).batched(4), {"batch_size": None}),
+    "text": (
+        lambda f: opened(f).decode("pil").to_tuple("txt", PICTURE, "__key__", "cls").map_tuple(len, FIXED).batched(4),
+        {"batch_size": None},
+    ),
+    "select_files": (lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")), {"batch_size": 4}),
+    "with_epoch": (lambda f: stream(f).with_epoch(23), {"batch_size": 4}),
+    "batches of an epoch": (lambda f: stream(f).batched(4).with_epoch(7), {"batch_size": None}),
+    "repeat": (lambda f: stream(f, shardshuffle=True).shuffle(4).repeat(3), {"batch_size": 4}),
+    "batched and repeat": (lambda f: stream(f).shuffle(4).batched(5).repeat(2), {"batch_size": None}),
+    "resampled": (lambda f: stream(f, resampled=True).shuffle(4).batched(4).with_epoch(9), {"batch_size": None}),
+    "gz": (lambda f: stream(f, ending="tar.gz").shuffle(4), {"batch_size": 4}),
+    "zst": (lambda f: stream(f, ending="tar.zst").batched(4), {"batch_size": None}),
+}
+
+
+def needs(name):
+    if name == "zst" and shutil.which("zstd") is None:
+        pytest.skip("there is no zstd program")
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_what_python_gives(folder, name):
+    needs(name)
+    make, options = CHAINS[name]
+    expected = by_python(make(folder), **options)
+    assert expected
+    for workers in (0, 1, 3):
+        assert_same(loaded(make(folder), num_workers=workers, **options), expected)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "shuffle", "batches of an epoch", "repeat", "resampled", "gz", "slice"])
+def test_two_epochs_are_those_of_python(folder, name):
+    make, options = CHAINS[name]
+    ours, theirs = DataLoader(make(folder), num_workers=2, **options), DataLoader(make(folder), native="never", **options)
+    for _ in range(3):
+        assert_same(list(ours), list(theirs))
+
+
+@pytest.mark.parametrize("name", ["drop_last", "shuffle", "shuffled twice", "batches of an epoch", "batched and repeat", "resampled", "gz"])
+def test_resumed_at_every_batch(folder, name):
+    make, options = CHAINS[name]
+    all_batches = [list(loader) for loader in [DataLoader(make(folder), **options)] for _ in range(2)]
+    for taken in range(len(all_batches[0]) + 1):
+        one = DataLoader(make(folder), num_workers=taken % 3, **options)
+        iterator = iter(one)
+        assert_same([next(iterator) for _ in range(taken)], all_batches[0][:taken])
+        state = pickle.loads(pickle.dumps(one.state_dict()))
+        del iterator
+        for other_options in ({"num_workers": 2 - taken % 3}, {"native": "never"}):
+            other = DataLoader(make(folder), **options, **other_options)
+            other.load_state_dict(state)
+            rest = list(other)
+            if taken == len(all_batches[0]) and not rest:  # the state was taken before the end was seen
+                rest = []
+                assert_same(list(other), all_batches[1])
+            elif taken == len(all_batches[0]):
+                assert_same(rest, all_batches[1])
+            else:
+                assert_same(rest, all_batches[0][taken:])
+                if other_options.get("native") is None:
+                    assert_same(list(other), all_batches[1])
+
+
+def test_a_state_of_python_code_goes_on_in_the_engine(folder):
+    make, options = CHAINS["shuffle"]
+    expected = by_python(make(folder), **options)
+    one = DataLoader(make(folder), native="never", **options)
+    iterator = iter(one)
+    next(iterator)
+    other = DataLoader(make(folder), num_workers=2, **options)
+    other.load_state_dict(one.state_dict())
+    assert_same(list(other), expected[1:])
+
+
+def labels(batches):
+    return torch.cat([torch.as_tensor(batch[1]) for batch in batches]).tolist()
+
+
+def pixels(batches):
+    return torch.cat([batch[0] for batch in batches])
+
+
+@pytest.mark.parametrize("how", ["batch_size", "batched", "resampled"])
+def test_random_transforms(folder, how):
+    """The same pixels for any number of threads and behind a resume; others in the next epoch, and at each time a sample comes."""
+
+    def make(workers):
+        torch.manual_seed(11)
+        dataset = stream(folder, RANDOM, shardshuffle=how != "resampled", resampled=how == "resampled").shuffle(6)
+        if how == "resampled":
+            dataset = dataset.with_epoch(30)
+        batched, size = (dataset.batched(4), None) if how == "batched" else (dataset, 4)
+        return DataLoader(batched, batch_size=size, num_workers=workers)
+
+    loader = make(0)
+    first, second = list(loader), list(loader)
+    for workers in (1, 3):
+        other = make(workers)
+        assert_same(list(other), first)
+        assert_same(list(other), second)
+    if how != "resampled":
+        ordered = [dict(zip(labels(batches), pixels(batches))) for batches in (first, second)]
+        assert all(not torch.equal(ordered[0][label], ordered[1][label]) for label in range(COUNT))
+    else:
+        all_labels = torch.tensor(labels(first))
+        twice = [label for label in all_labels.unique() if (all_labels == label).sum() > 1]
+        assert twice
+        for label in twice:
+            copies = pixels(first)[all_labels == label]
+            assert not torch.equal(copies[0], copies[1])
+    for taken in range(0, len(first), 2):
+        one = make(taken % 3)
+        iterator = iter(one)
+        for _ in range(taken):
+            next(iterator)
+        other = make(2)
+        torch.manual_seed(99)
+        other.load_state_dict(one.state_dict())
+        assert_same(list(other), first[taken:])
+
+
+def test_passes_of_one_epoch_differ(folder):
+    dataset = stream(folder, RANDOM).repeat(2)
+    (batch,) = loaded(dataset, batch_size=2 * COUNT)
+    assert not any(torch.equal(batch[0][i], batch[0][COUNT + i]) for i in range(COUNT))
+
+
+def test_ranks_that_draw_the_same_shard_differ(folder, monkeypatch):
+    pixels_of = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        torch.manual_seed(5)
+        dataset = images(WebDataset(f"{folder}/s-0.tar", resampled=True), RANDOM).with_epoch(LENGTHS[0])
+        (batch,) = loaded(dataset, batch_size=LENGTHS[0])
+        assert batch[1].tolist() == list(range(LENGTHS[0]))
+        pixels_of.append(batch[0])
+    assert not any(map(torch.equal, *pixels_of))
+
+
+REFUSALS = {
+    "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),
+    "select": (lambda d: images(d).select(bool), {}, "is Python code for whole samples"),
+    "compose": (lambda d: images(d).compose(iter), {}, "is Python code for whole samples"),
+    "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'the pictures are not decoded: use decode\("pil"\)'),
+    "decoded twice": (lambda d: images(d.decode("pil")), {}, r"two decode\(\) stages"),
+    "torchrgb": (lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"), {}, r'natively by decode\("pil"\) alone, and this is decode'),
+    "only": (lambda d: d.decode("pil", only="jpg").to_tuple("jpg", "cls"), {}, r'by decode\("pil"\) alone'),
+    "dicts": (lambda d: d.decode("pil"), {}, r"samples should be tuples with one picture: use to_tuple"),
+    "no picture": (lambda d: d.decode("pil").to_tuple("txt", "cls"), {}, "tuples with one picture"),
+    "two pictures": (lambda d: d.decode("pil").to_tuple("jpg", "png"), {}, "tuples with one picture"),
+    "perhaps a picture": (lambda d: d.decode("pil").to_tuple("jpg;txt", "cls"), {}, "'jpg;txt' may be a picture or something else"),
+    "bytes changed": (lambda d: d.map_dict(jpg=len).decode("pil").to_tuple("jpg", "cls"), {}, r"changed before decode\(\), as bytes"),
+    "two functions": (lambda d: images(d).map_tuple(FIXED), {}, "two functions; make one of them, by Compose"),
+    "renamed first": (lambda d: d.rename(image="jpg").decode("pil").to_tuple("image", "cls"), {}, r"renamed before decode\(\)"),
+    "tuples first": (lambda d: d.decode("pil").map_tuple(FIXED).to_tuple("jpg", "cls"), {}, r"map_tuple\(\) comes before to_tuple\(\)"),
+    "behind batched": (lambda d: images(d).batched(4).shuffle(3), {"batch_size": None}, r"behind batched\(\); the engine batches last"),
+    "collation_fn": (lambda d: images(d).batched(4, collation_fn=list), {"batch_size": None}, r"batched\(\) has a collation_fn"),
+    "batches of batches": (lambda d: images(d).batched(4), {"batch_size": 2}, "batches of these; give the loader batch_size=None"),
+    "single samples": (lambda d: images(d), {"batch_size": None}, r"single samples; give a batch_size, or use batched\(\)"),
+    "on_error": (lambda d: images(d), {"on_error": "skip"}, "takes other indices of a map-style dataset, and a stream has none"),
+    "transform": (lambda d: images(d, abs), {}, "transform: python"),
+    "collate_fn": (lambda d: images(d), {"collate_fn": list}, "collate_fn: python"),
+    "worker_init_fn": (lambda d: images(d), {"worker_init_fn": print, "num_workers": 1}, "worker_init_fn: python"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_explain_says_why_not(folder, name):
+    make, options, reason = REFUSALS[name]
+    dataset = make(WebDataset(f"{folder}/s-0.tar"))
+    text = str(DataLoader(dataset, **{"batch_size": 2, **options}).explain())
+    assert re.search(reason, text), text
+    assert "native —" not in text
+
+
+def test_a_subclass_is_left_to_python(folder):
+    class Mine(WebDataset):
+        def __iter__(self):
+            return iter(())
+
+    loader = DataLoader(images(Mine(f"{folder}/s-0.tar")), batch_size=2)
+    assert "Mine overrides __iter__ of WebDataset; use WebDataset itself" in str(loader.explain())
