@@ -1,11 +1,15 @@
 // ShardReader: the samples of a tar shard as dicts of bytes. TarIndex and what reads by it; samples of streams.
 #include <algorithm>
+#include <deque>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <unordered_map>
 
 #include "bindings.h"
+#include "core/cpu_budget.h"
 #include "io/byte_source.h"
+#include "io/read_ahead.h"
 #include "millrace/error.h"
 #include "sources/shard_reader.h"
 #include "sources/stream_samples.h"
@@ -82,12 +86,79 @@ class SampleIterator {
     const py::gil_scoped_release release;
     reader_ = std::make_unique<ShardReader>(source_, std::move(filter));
     if (locate_from && !reader_->packed()) locate_from_ = std::max<int64_t>(*locate_from, 0);
+    // Other sources have threads of their own. Functions of the user's are not called before their turn.
+    reads_ahead_ = !reader_->packed() && source_->is_plain_file() && !locate_from && select.is_none() && rename.is_none() &&
+                   cpu_budget().threads > 1;
+  }
+
+  ~SampleIterator() {
+    if (!read_ahead_) return;
+    if (read_ahead_->in_child()) {
+      static_cast<void>(read_ahead_.release());
+      return;
+    }
+    const py::gil_scoped_release release;
+    read_ahead_.reset();  // before the memory that it writes to
   }
 
   // The next sample. After an error the reader goes on behind what was wrong, if it can.
   py::dict next() {
     if (busy_) throw py::value_error("this ShardReader is being read by another thread, or by its own select or rename; give each its own");
+    if (read_ahead_ && read_ahead_->in_child())
+      throw Error(ErrorKind::unavailable, source_->name() + ": this ShardReader was made before fork(), and its thread does not exist in "
+                                                            "the child process; make a new one there");
     const Busy busy(busy_);
+    while (upcoming_.empty() || (reads_ahead_ && upcoming_.size() < kMostAhead && bytes_ahead_ < kBytesAhead && !upcoming_.back().last))
+      upcoming_.push_back(parse());
+    const Upcoming first = std::move(upcoming_.front());
+    upcoming_.pop_front();
+    bytes_ahead_ -= first.bytes;
+    if (first.error) std::rethrow_exception(first.error);
+    if (first.job > 0) finish(first.job);
+    return first.sample;
+  }
+
+ private:
+  // A sample whose content may still be on its way, or the error in its place.
+  struct Upcoming {
+    py::dict sample;
+    int64_t job = 0;  // the last that writes to it; 0: none
+    int64_t bytes = 0;
+    std::exception_ptr error;
+    bool last = false;  // an error, or the end: what is behind it is looked at when it was handed out
+  };
+  static constexpr size_t kMostAhead = 64;
+  static constexpr int64_t kBytesAhead = 256 << 10;  // more would come from memory that malloc gives back and takes anew
+  static constexpr int64_t kOwnJob = 32 << 10;     // smaller files are read with their headers
+
+  Upcoming parse() {
+    Upcoming result;
+    job_ = job_bytes_ = 0;
+    try {
+      result.sample = next_sample();
+    } catch (...) {
+      result.error = std::current_exception();
+      result.last = true;
+    }
+    result.job = job_;
+    result.bytes = job_bytes_;
+    bytes_ahead_ += job_bytes_;
+    return result;
+  }
+
+  void finish(int64_t job) {
+    try {
+      const py::gil_scoped_release release;
+      read_ahead_->finish(job);
+    } catch (...) {
+      ended_ = true;
+      in_sample_ = false;
+      upcoming_.clear();
+      throw;
+    }
+  }
+
+  py::dict next_sample() {
     for (;;) {
       if (!has_file_ && !ended_) advance();
       if (ended_ || (in_sample_ && file_.key != key_)) {
@@ -103,7 +174,6 @@ class SampleIterator {
     }
   }
 
- private:
   // Guarded by the GIL, which is released in between.
   struct Busy {
     explicit Busy(bool& busy) : flag(busy) { flag = true; }
@@ -165,7 +235,11 @@ class SampleIterator {
     auto bytes = py::reinterpret_steal<py::object>(PyBytes_FromStringAndSize(nullptr, size));
     if (!bytes) throw py::error_already_set();
     const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
-    if (reader_->is_buffered(size)) {
+    if (reads_ahead_ && size >= kOwnJob) {
+      if (!read_ahead_) read_ahead_ = std::make_unique<ReadAhead>(source_);
+      job_ = read_ahead_->add(file_.entry.offset, into);
+      job_bytes_ += size;
+    } else if (reader_->is_buffered(size)) {
       reader_->read(into);
     } else {
       const py::gil_scoped_release release;
@@ -208,6 +282,12 @@ class SampleIterator {
   py::str url_;
   std::unique_ptr<ShardReader> reader_;
   std::unordered_map<std::string, py::str> names_;
+
+  bool reads_ahead_ = false;
+  std::deque<Upcoming> upcoming_;
+  int64_t bytes_ahead_ = 0;
+  int64_t job_ = 0, job_bytes_ = 0;  // of the sample in work
+  std::unique_ptr<ReadAhead> read_ahead_;  // behind upcoming_, whose memory it writes to
 
   ShardFile file_;         // from the reader, valid when has_file_
   bool has_file_ = false;

@@ -97,6 +97,21 @@ def test_labels_that_cannot_be_read(tmp_path):
             next(iter(DataLoader(dataset, batch_size=2, native=native)))
 
 
+def test_on_error_says_what_streams_have_instead(folder):
+    for on_error in ("skip", "replace"):
+        with pytest.raises(millrace.UnavailableError, match=f'on_error="{on_error}" .*give a WebDataset a handler instead: decode'):
+            iter(DataLoader(stream(folder), batch_size=4, on_error=on_error))
+
+
+def test_equal_steps_need_a_declared_epoch(folder):
+    with pytest.raises(millrace.UnavailableError, match=r"give a WebDataset an epoch, by \.with_epoch"):
+        iter(DataLoader(stream(folder), batch_size=4, equal_steps="drop"))
+    expected = by_python(stream(folder).with_epoch(10), batch_size=4)
+    assert_same(list(DataLoader(stream(folder).with_epoch(10), batch_size=4, num_workers=2, equal_steps="drop")), expected)
+    batched = stream(folder).batched(4).with_epoch(6)
+    assert len(list(DataLoader(batched, batch_size=None, num_workers=2, equal_steps="drop"))) == 6
+
+
 # ---------------------------------------------------------------- ends
 
 
@@ -137,6 +152,8 @@ def test_a_closed_iterator_holds_no_samples(folder):
     tickets = iterator._stream._tickets
     iterator._shutdown_workers()
     assert tickets.held == 0
+    with pytest.raises(AssertionError, match="shut down before its last batch; make a new one"):
+        next(iterator)
 
 
 def test_two_iterators_at_once(folder):
