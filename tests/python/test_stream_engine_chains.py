@@ -1,4 +1,4 @@
-"""Random chains of stages over WebDataset: the engine gives what Python code gives, in two epochs, and behind a resume at a random batch."""
+"""Random chains of stages over WebDataset: the engine gives what Python code gives, in two epochs, and resumed at any batch."""
 
 from __future__ import annotations
 
