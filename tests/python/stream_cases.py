@@ -33,11 +33,14 @@ def members_of(number):
     return [(f"d/{number:03d}.{form}", data), (f"d/{number:03d}.cls", b"%d" % number), (f"d/{number:03d}.txt", b"t" * number)]
 
 
-def write_shards(folder):
+def write_shards(folder, damaged=()):
     """s-0.tar .. s-3.tar, and the same packed by gzip and, where there is its program, zstd."""
     number = 0
     for shard, length in enumerate(LENGTHS):
-        members = [member for i in range(number, number + length) for member in members_of(i)]
+        members = []
+        for i in range(number, number + length):
+            picture, *others = members_of(i)
+            members += [(picture[0], b"no picture") if i in damaged else picture, *others]
         number += length
         path = write_tar(folder / f"s-{shard}.tar", members)
         with open(path, "rb") as file:

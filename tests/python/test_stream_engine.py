@@ -23,6 +23,10 @@ def negative(label):
     return -float(label)
 
 
+def odd(sample):
+    return int(sample["cls"]) % 2 == 1
+
+
 def halved(label):
     return label // 2
 
@@ -60,6 +64,7 @@ CHAINS = {
         {"batch_size": None},
     ),
     "select_files": (lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")), {"batch_size": 4}),
+    "select": (lambda f: images(opened(f).select(odd).shuffle(4)).batched(4), {"batch_size": None}),
     "with_epoch": (lambda f: stream(f).with_epoch(23), {"batch_size": 4}),
     "batches of an epoch": (lambda f: stream(f).batched(4).with_epoch(7), {"batch_size": None}),
     "repeat": (lambda f: stream(f, shardshuffle=True).shuffle(4).repeat(3), {"batch_size": 4}),
@@ -197,7 +202,7 @@ def test_ranks_that_draw_the_same_shard_differ(folder, monkeypatch):
 
 REFUSALS = {
     "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),
-    "select": (lambda d: images(d).select(bool), {}, "is Python code for whole samples"),
+    "select": (lambda d: images(d).select(bool), {}, r"select\(\) comes behind to_tuple\(\), where it would see pictures"),
     "compose": (lambda d: images(d).compose(iter), {}, "is Python code for whole samples"),
     "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'the pictures are not decoded: use decode\("pil"\)'),
     "decoded twice": (lambda d: images(d.decode("pil")), {}, r"two decode\(\) stages"),

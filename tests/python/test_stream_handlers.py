@@ -106,3 +106,21 @@ def test_select_looks_at_samples_before_and_after_decoding(shards):
     native = list(natively(pipeline()))
     assert same(native, in_python(pipeline()))
     assert sum(len(batch[1]) for batch in native) == sum(i % 2 for i in range(COUNT) if i not in DAMAGED)
+
+
+@pytest.mark.parametrize("behind", [("slice", 5, 40), ("rsample", 0.5), ("shuffle", 10)], ids=lambda stage: stage[0])
+def test_what_counts_samples_behind_a_handler_is_pythons(shards, behind):
+    """In Python it counts those that could be decoded, which the engine finds out later."""
+    name, *arguments = behind
+    data = getattr(WebDataset(shards).decode("pil", handler=ignore_and_continue), name)(*arguments)
+    data = data.to_tuple("jpg", "cls").map_tuple(SMALL).batched(4)
+    loader = DataLoader(data, batch_size=None)
+    assert "behind decode() with a handler, and would count what cannot be decoded; put it in front" in str(loader.explain())
+
+
+def test_slices_that_end_resampled_passes_are_pythons(shards):
+    data = chain(shards, ignore_and_continue, resampled=True).batched(4, partial=False)
+    sliced = WebDataset(shards, resampled=True).slice(10).decode("pil", handler=ignore_and_continue).to_tuple("jpg", "cls")
+    sliced = sliced.map_tuple(SMALL).batched(4).with_epoch(9)
+    assert "python —" not in str(DataLoader(data.with_epoch(9), batch_size=None).explain())
+    assert "with a handler, epochs are declared natively of resampled" in str(DataLoader(sliced, batch_size=None).explain())

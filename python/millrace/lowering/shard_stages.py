@@ -131,6 +131,8 @@ class Recogniser:
         return kinds.pop()
 
     def keep(self, stage: Stage) -> None:
+        if self.handler is not None and stage.counts:
+            raise NotLowered(f"{stage} comes behind decode() with a handler, and would count what cannot be decoded; put it in front")
         self.stages.append(stage)
 
     def decode(self, stage: Decode) -> None:
