@@ -132,6 +132,7 @@ void bind_io(py::module_& m) {
   py::class_<ByteSource, SourcePtr>(m, "ByteSource")
       .def_property_readonly("name", [](const ByteSource& s) { return to_path(s.name()); })
       .def_property_readonly("size", &ByteSource::size)
+      .def_property_readonly("is_here", &ByteSource::is_here)
       .def("read_at", &read_at, py::arg("offset"), py::arg("size"));
   m.def(
       "open_local_file",

@@ -100,6 +100,7 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
     bool on_disk, verified;
   };
 
+  bool is_on_disk() const;  // the whole of it, in the cache
   int64_t begin_of(int64_t block) const { return block * options_.block_bytes; }
   uint32_t length_of(int64_t block) const;
   void read(int64_t offset, std::span<uint8_t> into);

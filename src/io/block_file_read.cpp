@@ -36,6 +36,7 @@ class BlockFile::Reader final : public ByteSource {
   int64_t size() const override { return file_->size(); }
   void read_at(int64_t offset, std::span<uint8_t> into) const override { file_->read(offset, into); }
   void will_read(int64_t offset, int64_t bytes) const override { file_->hint(offset, bytes); }
+  bool is_here() const override { return file_->is_on_disk(); }
 
  private:
   const std::shared_ptr<BlockFile> file_;
@@ -47,6 +48,12 @@ std::shared_ptr<const ByteSource> BlockFile::reader() {
     ++stats_.readers;
   }
   return std::make_shared<Reader>(shared_from_this());
+}
+
+bool BlockFile::is_on_disk() const {
+  if (fork_generation() != generation_) return false;
+  const std::lock_guard lock(mutex_);
+  return stats_.complete && !memory_;
 }
 
 void BlockFile::read(int64_t offset, std::span<uint8_t> into) {

@@ -90,7 +90,7 @@ class _PictureFlow(ShardFlow):
         if isinstance(source, Exception):
             raise source
         # What a store fetches is gone from memory when it was read, so its pictures are read at once.
-        located = None if type(source).__name__ == "BlockFile" else _LOCATED_BYTES
+        located = _LOCATED_BYTES if isinstance(source, str) or source.is_here else None
         shards = self._shards
         reader = _core.ShardReader(
             source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located

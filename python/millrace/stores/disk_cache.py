@@ -230,7 +230,7 @@ class DiskCache:
     def _warn(self, reason: str) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(f"the disk cache {str(self.folder)!r} is not used for now: {reason}; data is read from the store",
+            warnings.warn(f"the disk cache {str(self.folder)!r} is not used: {reason}; data is read from the store",
                           RuntimeWarning, stacklevel=2)
 
     def watch(self, file: Any) -> None:
