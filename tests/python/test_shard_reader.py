@@ -41,6 +41,11 @@ def write(path, members, tar_format=tarfile.PAX_FORMAT, mode="w"):
     return str(path)
 
 
+def write_bytes(path, data):
+    path.write_bytes(data)
+    return str(path)
+
+
 def grouped(members):
     """Members (name, bytes) as samples, by webdataset's words: runs of equal keys, the suffix behind the base name's first dot."""
     samples = []
@@ -133,9 +138,7 @@ NAME = st.builds(str.__add__, st.text("ab./_AÉ\n", max_size=11), st.sampled_fro
 @given(st.lists(st.tuples(NAME, st.binary(max_size=3)), min_size=1, max_size=8))
 def test_the_rule_of_keys(tmp_path_factory, members):
     path = write(tmp_path_factory.getbasetemp() / "rule.tar", members)
-    expected, twice = grouped(members), False
-    seen = set()
-    previous = None
+    expected, twice, seen, previous = grouped(members), False, set(), None
     for name, _ in members:
         sample = grouped([(name, b"")])
         if not sample:
@@ -189,7 +192,7 @@ def test_select_rename_suffixes_and_start(shard):
         assert read(shard, start=start, suffixes={"cls"}, locate_from=100) == read(shard, suffixes={"cls"})[start:]
     with pytest.raises(ValueError, match="start should be 0 or more"):
         _core.ShardReader(shard, start=-1)
-    assert list(read(shard, select=lambda name: False)) == []
+    assert read(shard, select=lambda name: False) == []
 
 
 def test_located_files(shard, tmp_path):
@@ -274,11 +277,6 @@ def test_errors_say_where_and_end_the_shard(shard, tmp_path):
         _core.ShardReader(tmp_path)
     with pytest.raises(TypeError):
         _core.ShardReader(7)
-
-
-def write_bytes(path, data):
-    path.write_bytes(data)
-    return str(path)
 
 
 def test_a_file_cut_while_it_is_read(shard):
@@ -399,7 +397,4 @@ def test_huge_sizes_take_no_memory(tmp_path):
 
 
 def peak_memory():
-    for line in open("/proc/self/status"):
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    return 0
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
