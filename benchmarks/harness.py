@@ -24,12 +24,12 @@ import numpy as np
 
 from benchmarks import checks, loaders, probes
 from benchmarks.loaders import Job
-from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios import OF_FILES, SCENARIOS
 from benchmarks.scenarios.imagenet import list_samples
 from examples.make_photos import make_photos
 
 ROOT = Path(__file__).resolve().parents[1]
-REFERENCES = ("torch_tv2", "torch_pil")  # the first of these that takes part says what is right
+REFERENCES = ("webdataset_torch", "torch_tv2", "torch_pil")  # the first of these that takes part says what is right
 QUIET_SHARE = 0.08  # a round in which others took more of our CPUs than this is repeated
 
 
@@ -42,17 +42,19 @@ class SideProcess:
 
     def __init__(self, name: str | None, job: Job, cpus: list[int]) -> None:
         environment = None if name is None else loaders.load(name).ENVIRONMENT
-        python = sys.executable if environment is None else python_of(environment)
+        self._start(name or "import torch", sys.executable if environment is None else python_of(environment), "benchmarks.side")
+        self._send({"loader": name, "scenario": job.scenario.name, "root": os.path.abspath(job.root), "workers": job.workers,
+                    "epoch_images": job.epoch_images, "persistent": job.persistent, "cpus": cpus})
+
+    def _start(self, name: str, python: str, module: str) -> None:
         quiet = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3",
                  "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        self.name = name or "import torch"
+        self.name = name
         # A process group of its own: Ctrl-C reaches the harness alone, which then ends the group.
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.side"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [python, "-m", module], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, **quiet, "PYTHONPATH": paths}, preexec_fn=os.setpgrp)
-        self._send({"loader": name, "scenario": job.scenario.name, "root": os.path.abspath(job.root), "workers": job.workers,
-                    "epoch_images": job.epoch_images, "persistent": job.persistent, "cpus": cpus})
 
     def _send(self, value) -> None:
         try:
@@ -226,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", help="class folder of JPEGs (default: the demo's photos, made if need be)")
     parser.add_argument("--out", default="benchmarks/results/local.jsonl", help="results are appended to this file")
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--scenario", nargs="+", default=list(OF_FILES), choices=list(OF_FILES))
     parser.add_argument("--loader", nargs="+", default=list(loaders.NAMES), help="default: all of " + " ".join(loaders.NAMES))
     parser.add_argument("--workers", nargs="+", type=int, default=[2, 1])
     for field, value in asdict(Plan()).items():

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,11 @@ def make_loader(shards: list[str], size: int = SIZE) -> DataLoader:
     return DataLoader(dataset, BATCH, shuffle=True, num_workers=1, native="require", generator=torch.Generator().manual_seed(0))
 
 
-def packed(photos: Path, folder: Path) -> dict[str, tuple[list[str], int]]:
+def packed(photos: Path, folder: Path, names: Iterable[str] = tuple(SIDES)) -> dict[str, tuple[list[str], int]]:
     """Shards and bytes of JPEG of each side."""
     result = {}
-    for name, options in SIDES.items():
-        report = pack(photos, folder / name, progress=False, **options)
+    for name in names:
+        report = pack(photos, folder / name, progress=False, **SIDES[name])
         shards = [str(folder / name / shard["name"]) for shard in report["shards"]]
         result[name] = shards, report["fields"]["jpg"]["bytes"]
     return result

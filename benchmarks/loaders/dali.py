@@ -10,17 +10,29 @@ TOLERANCE = Tolerance(6, 255, "its own antialiased filter and rounding of the re
 PREFETCH = 2  # batches, as DALI's default
 
 
-def open_epochs(job: Job):
+def read_files(job: Job):
+    """The reader's outputs: encoded pictures, labels."""
+    from nvidia.dali import fn
+
+    # pad_last_batch with one shard: an epoch is exactly job.batches runs, and the next one starts at sample 0 again.
+    return fn.readers.file(files=[p for p, _ in job.samples], labels=[c for _, c in job.samples], name="reader",
+                           shuffle_after_epoch=job.scenario.train, pad_last_batch=True)
+
+
+def first_column(labels):
+    return labels[:, 0]
+
+
+def open_epochs(job: Job, read=read_files, numbers=first_column):
+    """`read`: as read_files. `numbers`: the labels of a batch, [rows], of what the reader's second output is as an array."""
     import numpy as np
     from nvidia.dali import fn, pipeline_def, types
 
-    scenario, samples = job.scenario, job.samples
+    scenario = job.scenario
 
     @pipeline_def(batch_size=scenario.batch, num_threads=job.workers, device_id=None, prefetch_queue_depth=PREFETCH)
     def pipeline():
-        # pad_last_batch with one shard: an epoch is exactly job.batches runs, and the next one starts at sample 0 again.
-        encoded, labels = fn.readers.file(files=[p for p, _ in samples], labels=[c for _, c in samples], name="reader",
-                                          shuffle_after_epoch=scenario.train, pad_last_batch=True)
+        encoded, labels = read(job)
         linear = {"interp_type": types.INTERP_LINEAR, "antialias": True}
         if scenario.train:
             images = fn.decoders.image_random_crop(encoded, device="cpu", random_area=[0.08, 1.0],
@@ -47,8 +59,8 @@ def open_epochs(job: Job):
                     scheduled += 1
                 images, labels = pipe.share_outputs()
                 taken += 1
-                rows = min(scenario.batch, len(samples) - (taken - 1) * scenario.batch)
-                out = np.array(images.as_tensor())[:rows], np.array(labels.as_tensor())[:rows, 0]  # DALI reuses its memory
+                rows = min(scenario.batch, job.epoch_images - (taken - 1) * scenario.batch)
+                out = np.array(images.as_tensor())[:rows], numbers(np.array(labels.as_tensor()))[:rows]  # DALI reuses its memory
                 pipe.release_outputs()
                 yield out
         finally:

@@ -14,6 +14,7 @@ class ImageScenario:
 
     train: RandomResizedCrop(size, scale .08 to 1, ratio 3/4 to 4/3), flip with probability 1/2, a new order every epoch.
     else: Resize(resize) + CenterCrop(size), in the order of the files.
+    ragged: any batch may be partial, as each worker process of a stream has a last one of its own.
     """
 
     name: str
@@ -21,6 +22,7 @@ class ImageScenario:
     size: int = 224
     resize: int = 256
     batch: int = 128
+    ragged: bool = False
 
 
 IMAGENET_TRAIN = ImageScenario("imagenet_train", train=True)

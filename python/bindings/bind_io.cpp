@@ -106,7 +106,8 @@ void bind_block_file(py::module_& m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   py::class_<BlockFile, std::shared_ptr<BlockFile>>(m, "BlockFile")
       .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
-           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("verified_as") = "", py::arg("wake_fd") = -1,
+           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("verified_as") = "",
+           py::arg("wake_fd") = -1,
            py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
       .def_property_readonly("name", [](const BlockFile& f) { return to_path(f.name()); })
       .def_property_readonly("size", &BlockFile::size)
@@ -131,6 +132,7 @@ void bind_io(py::module_& m) {
   py::class_<ByteSource, SourcePtr>(m, "ByteSource")
       .def_property_readonly("name", [](const ByteSource& s) { return to_path(s.name()); })
       .def_property_readonly("size", &ByteSource::size)
+      .def_property_readonly("is_here", &ByteSource::is_here)
       .def("read_at", &read_at, py::arg("offset"), py::arg("size"));
   m.def(
       "open_local_file",

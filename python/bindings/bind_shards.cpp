@@ -1,73 +1,24 @@
-// ShardReader: the samples of a tar shard as dicts of bytes. TarIndex and what reads by it; samples of streams.
+// ShardReader: the samples of a tar shard as dicts of bytes.
 #include <algorithm>
+#include <deque>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <unordered_map>
 
 #include "bindings.h"
+#include "core/cpu_budget.h"
 #include "io/byte_source.h"
+#include "io/read_ahead.h"
 #include "millrace/error.h"
+#include "shard_sources.h"
 #include "sources/shard_reader.h"
-#include "sources/stream_samples.h"
-#include "sources/tar_index.h"
-#include "sources/tar_samples.h"
 
 namespace millrace::python {
 namespace {
 
-std::shared_ptr<const ByteSource> source_of(const py::object& source) {
-  if (py::isinstance<ByteSource>(source)) return source.cast<std::shared_ptr<ByteSource>>();
-  const std::string path = from_path(source);
-  const py::gil_scoped_release release;
-  return open_local_file(path);
-}
-
-// Native code lowers ASCII only.
-py::str to_suffix(const std::string& suffix) { return to_path(suffix).attr("lower")(); }
-
 // What a packed entry claims to have is believed piece by piece: the archive's own end is not known.
 constexpr int64_t kTrustedBytes = int64_t{64} << 20;
-
-struct LocatedFile {
-  std::shared_ptr<const ByteSource> source;
-  int64_t offset = 0, size = 0;
-
-  py::bytes read() const {
-    auto bytes = py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, size));
-    if (!bytes) throw py::error_already_set();
-    const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
-    const py::gil_scoped_release release;
-    source->read_at(offset, into);
-    return bytes;
-  }
-};
-
-// The content of a bytes object, which it keeps alive.
-class BytesSource final : public ByteSource {
- public:
-  BytesSource(py::bytes content, std::string name) : content_(std::move(content)), name_(std::move(name)) {
-    data_ = {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(content_.ptr())), static_cast<size_t>(PyBytes_GET_SIZE(content_.ptr()))};
-  }
-  ~BytesSource() override {
-    if (!Py_IsInitialized()) {
-      content_.release();  // the interpreter took its objects with it
-      return;
-    }
-    const py::gil_scoped_acquire gil;
-    content_ = py::object();
-  }
-
-  const std::string& name() const override { return name_; }
-  int64_t size() const override { return static_cast<int64_t>(data_.size()); }
-  void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    std::copy_n(data_.begin() + offset, into.size(), into.begin());
-  }
-
- private:
-  py::object content_;
-  const std::string name_;
-  std::span<const uint8_t> data_;
-};
 
 class SampleIterator {
  public:
@@ -82,12 +33,79 @@ class SampleIterator {
     const py::gil_scoped_release release;
     reader_ = std::make_unique<ShardReader>(source_, std::move(filter));
     if (locate_from && !reader_->packed()) locate_from_ = std::max<int64_t>(*locate_from, 0);
+    // Other sources have threads of their own. Functions of the user's are not called before their turn.
+    reads_ahead_ = !reader_->packed() && source_->is_here() && !locate_from && select.is_none() && rename.is_none() &&
+                   cpu_budget().threads > 1;
+  }
+
+  ~SampleIterator() {
+    if (!read_ahead_) return;
+    if (read_ahead_->in_child()) {
+      static_cast<void>(read_ahead_.release());
+      return;
+    }
+    const py::gil_scoped_release release;
+    read_ahead_.reset();  // before the memory that it writes to
   }
 
   // The next sample. After an error the reader goes on behind what was wrong, if it can.
   py::dict next() {
     if (busy_) throw py::value_error("this ShardReader is being read by another thread, or by its own select or rename; give each its own");
+    if (read_ahead_ && read_ahead_->in_child())
+      throw Error(ErrorKind::unavailable, source_->name() + ": this ShardReader was made before fork(), and its thread does not exist in "
+                                                            "the child process; make a new one there");
     const Busy busy(busy_);
+    while (upcoming_.empty() || (reads_ahead_ && upcoming_.size() < kMostAhead && bytes_ahead_ < kBytesAhead && !upcoming_.back().last))
+      upcoming_.push_back(parse());
+    const Upcoming first = std::move(upcoming_.front());
+    upcoming_.pop_front();
+    bytes_ahead_ -= first.bytes;
+    if (first.error) std::rethrow_exception(first.error);
+    if (first.job > 0) finish(first.job);
+    return first.sample;
+  }
+
+ private:
+  // A sample whose content may still be on its way, or the error in its place.
+  struct Upcoming {
+    py::dict sample;
+    int64_t job = 0;  // the last that writes to it; 0: none
+    int64_t bytes = 0;
+    std::exception_ptr error;
+    bool last = false;  // an error, or the end: what is behind it is looked at when it was handed out
+  };
+  static constexpr size_t kMostAhead = 64;
+  static constexpr int64_t kBytesAhead = 256 << 10;  // more would come from memory that malloc gives back and takes anew
+  static constexpr int64_t kOwnJob = 32 << 10;     // smaller files are read with their headers
+
+  Upcoming parse() {
+    Upcoming result;
+    job_ = job_bytes_ = 0;
+    try {
+      result.sample = next_sample();
+    } catch (...) {
+      result.error = std::current_exception();
+      result.last = true;
+    }
+    result.job = job_;
+    result.bytes = job_bytes_;
+    bytes_ahead_ += job_bytes_;
+    return result;
+  }
+
+  void finish(int64_t job) {
+    try {
+      const py::gil_scoped_release release;
+      read_ahead_->finish(job);
+    } catch (...) {
+      ended_ = true;
+      in_sample_ = false;
+      upcoming_.clear();
+      throw;
+    }
+  }
+
+  py::dict next_sample() {
     for (;;) {
       if (!has_file_ && !ended_) advance();
       if (ended_ || (in_sample_ && file_.key != key_)) {
@@ -103,7 +121,6 @@ class SampleIterator {
     }
   }
 
- private:
   // Guarded by the GIL, which is released in between.
   struct Busy {
     explicit Busy(bool& busy) : flag(busy) { flag = true; }
@@ -165,7 +182,11 @@ class SampleIterator {
     auto bytes = py::reinterpret_steal<py::object>(PyBytes_FromStringAndSize(nullptr, size));
     if (!bytes) throw py::error_already_set();
     const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
-    if (reader_->is_buffered(size)) {
+    if (reads_ahead_ && size >= kOwnJob) {
+      if (!read_ahead_) read_ahead_ = std::make_unique<ReadAhead>(source_);
+      job_ = read_ahead_->add(file_.entry.offset, into);
+      job_bytes_ += size;
+    } else if (reader_->is_buffered(size)) {
       reader_->read(into);
     } else {
       const py::gil_scoped_release release;
@@ -209,6 +230,12 @@ class SampleIterator {
   std::unique_ptr<ShardReader> reader_;
   std::unordered_map<std::string, py::str> names_;
 
+  bool reads_ahead_ = false;
+  std::deque<Upcoming> upcoming_;
+  int64_t bytes_ahead_ = 0;
+  int64_t job_ = 0, job_bytes_ = 0;  // of the sample in work
+  std::unique_ptr<ReadAhead> read_ahead_;  // behind upcoming_, whose memory it writes to
+
   ShardFile file_;         // from the reader, valid when has_file_
   bool has_file_ = false;
   bool in_sample_ = false;
@@ -218,44 +245,6 @@ class SampleIterator {
   py::dict sample_;
   int64_t skipped_ = 0;
 };
-
-py::dict files_of(const TarIndex& index, int64_t sample) {
-  py::dict result;
-  for (const TarIndex::File& file : index.files(sample))
-    result[to_suffix(index.suffixes()[file.suffix])] = py::make_tuple(file.offset, file.size);
-  return result;
-}
-
-py::object numbers_of(const TarIndex& index, const std::vector<std::string>& suffixes) {
-  py::array_t<int64_t> result(static_cast<py::ssize_t>(index.size()));
-  int64_t* numbers = result.mutable_data();
-  for (int64_t sample = 0; sample < index.size(); ++sample) {
-    const TarIndex::File* file = index.find(sample, suffixes);
-    if (file == nullptr || file->number == TarIndex::kNoNumber) return py::none();
-    numbers[sample] = file->number;
-  }
-  return result;
-}
-
-int64_t add_sample(StreamSamples& samples, const py::object& content, const py::object& url, const py::object& key, int64_t number,
-                   uint32_t pass) {
-  StreamSamples::Sample sample;
-  sample.key = from_path(key);
-  sample.number = number;
-  sample.pass = pass;
-  if (py::isinstance<LocatedFile>(content)) {
-    const auto& located = content.cast<const LocatedFile&>();
-    sample.source = located.source;
-    sample.offset = located.offset;
-    sample.size = located.size;
-    sample.source->will_read(sample.offset, sample.size);
-  } else {
-    const auto bytes = content.cast<py::bytes>();
-    sample.size = PyBytes_GET_SIZE(bytes.ptr());
-    sample.source = std::make_shared<BytesSource>(bytes, from_path(url));
-  }
-  return samples.add(std::move(sample));
-}
 
 }  // namespace
 
@@ -268,60 +257,6 @@ void bind_shards(py::module_& m) {
       .def("__next__", &SampleIterator::next);
 
   py::class_<LocatedFile>(m, "LocatedFile").def_readonly("size", &LocatedFile::size).def("read", &LocatedFile::read);
-
-  py::class_<TarIndex, std::shared_ptr<TarIndex>>(m, "TarIndex")
-      .def_static(
-          "build",
-          [](const py::object& source) {
-            const auto shard = source_of(source);
-            const py::gil_scoped_release release;
-            return std::make_shared<TarIndex>(TarIndex::build(shard));
-          },
-          py::arg("source"))
-      .def_static(
-          "load",
-          [](const py::object& path) {
-            const std::string file = from_path(path);
-            const py::gil_scoped_release release;
-            return std::make_shared<TarIndex>(TarIndex::load(file));
-          },
-          py::arg("path"))
-      .def(
-          "save",
-          [](const TarIndex& index, const py::object& path) {
-            const std::string file = from_path(path);
-            const py::gil_scoped_release release;
-            index.save(file);
-          },
-          py::arg("path"))
-      .def("__len__", &TarIndex::size)
-      .def_property_readonly("shard_bytes", &TarIndex::shard_bytes)
-      .def_property_readonly("suffixes",
-                             [](const TarIndex& index) {
-                               py::list result;
-                               for (const std::string& suffix : index.suffixes()) result.append(to_suffix(suffix));
-                               return result;
-                             })
-      .def("key", [](const TarIndex& index, int64_t sample) { return to_path(index.key(sample)); }, py::arg("sample"))
-      .def("files", &files_of, py::arg("sample"))
-      .def("numbers", &numbers_of, py::arg("suffixes"));
-
-  py::class_<TarSamples, SampleFiles, std::shared_ptr<TarSamples>>(m, "TarSamples")
-      .def(py::init([](const std::vector<std::shared_ptr<ByteSource>>& sources, const std::vector<std::shared_ptr<TarIndex>>& indexes,
-                       std::vector<std::string> suffixes) {
-             if (sources.size() != indexes.size()) throw py::value_error("there should be as many indexes as sources");
-             std::vector<TarSamples::Shard> shards;
-             for (size_t i = 0; i < sources.size(); ++i) shards.push_back({sources[i], indexes[i]});
-             const py::gil_scoped_release release;  // it looks at every sample
-             return std::make_shared<TarSamples>(std::move(shards), std::move(suffixes));
-           }),
-           py::arg("sources"), py::arg("indexes"), py::arg("suffixes"));
-
-  py::class_<StreamSamples, SampleFiles, std::shared_ptr<StreamSamples>>(m, "StreamSamples")
-      .def(py::init<>())
-      .def("add", &add_sample, py::arg("content"), py::arg("url"), py::arg("key"), py::arg("number"), py::arg("number_of_pass"))
-      .def("drop_before", &StreamSamples::drop_before, py::arg("ticket"))
-      .def_property_readonly("held", &StreamSamples::held);
 }
 
 }  // namespace millrace::python

@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_sources(m);
   bind_codecs(m);
   bind_shards(m);
+  bind_shard_samples(m);
   bind_pipeline(m);
   bind_dataset(m);
   bind_loader(m);

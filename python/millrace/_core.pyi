@@ -32,6 +32,9 @@ class ByteSource:
         """Path or URL, for messages."""
     @property
     def size(self) -> int: ...
+    @property
+    def is_here(self) -> bool:
+        """All bytes are on a disk of this machine, and stay there."""
     def read_at(self, offset: int, size: int) -> bytes:
         """All of them; CorruptDataError where the source has fewer, FileNotFoundError or OSError of the system."""
 

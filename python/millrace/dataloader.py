@@ -251,7 +251,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             raise UnavailableError(f'native="require", but this loader runs in Python:\n{plan}')
         if self.on_error != "raise" and not (self._dataset_kind == _DatasetKind.Map and self._auto_collation):
             raise UnavailableError(
-                f'on_error="{self.on_error}" takes another index of a map-style dataset, in batches; this loader has none. Leave it out'
+                f'on_error="{self.on_error}" takes another index of a map-style dataset, in batches; this loader has none. Leave it out, '
+                'and give a WebDataset a handler instead: decode("pil", handler=millrace.datasets.warn_and_continue)'
             )
 
     def _engine_name(self, plan: Plan) -> str:

@@ -81,6 +81,8 @@ class StreamFetcher:
 
     def _next_made(self) -> Optional[tuple[torch.Tensor, _Drawn]]:
         """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has given it up then."""
+        if self.closed and not self.ended:
+            raise AssertionError("Invalid iterator state: it was shut down before its last batch; make a new one, iter(loader)")
         while not self._drained and len(self._drawn) < self._ahead:
             self._draw()
         if not self._drawn:

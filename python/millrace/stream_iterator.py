@@ -45,6 +45,11 @@ class StreamIter(InlineIter):
         close_at_exit(self)
         return self._stream
 
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        """torch's, at the next epoch with persistent workers. No process is there to be kept, so that epoch has an iterator of its own."""
+        self._shutdown_workers()
+        loader._iterator = loader._get_iterator()  # which torch hands out
+
     def _next_data(self) -> Any:
         if os.getpid() != self._engine_pid:
             raise RuntimeError(

@@ -51,15 +51,22 @@ BlockFile::BlockFile(BlockFileOptions options)
     throw Error(ErrorKind::invalid_argument, "a file of the disk cache has a data file and a map; give both or none");
   blocks_.resize(static_cast<size_t>((options_.size + options_.block_bytes - 1) / options_.block_bytes));
   stats_.complete = blocks_.empty();
-  if (cache_.get() >= 0) {
-    file_time_ = file_time(cache_.get());  // before what is known of it is looked up
-    if (!options_.verified_as.empty()) recalled_ = recall_verified(options_.verified_as, cache_.get());
-  }
+  if (cache_.get() >= 0) file_time_ = file_time(cache_.get());
   refresh();
 }
 
 BlockFile::~BlockFile() {
   if (fork_generation() == generation_) remember();
+}
+
+// What an earlier object of this process verified. At the first read that needs it, not before: the earlier one may be read still.
+void BlockFile::recall() {
+  if (std::exchange(recalled_, true) || options_.verified_as.empty()) return;
+  const auto records = recall_verified(options_.verified_as, cache_.get());
+  for (size_t i = 0; i < std::min(records.size(), blocks_.size()); ++i) {
+    Block& b = blocks_[i];
+    if (b.on_disk && b.filled == length_of(static_cast<int64_t>(i)) && records[i] == (kPresent | b.checksum)) b.verified = true;
+  }
 }
 
 // For this process's next look at the entry. A file that somebody else has written to is verified anew.
@@ -212,8 +219,7 @@ void BlockFile::refresh() {
       b.filled = length_of(block);
       b.checksum = static_cast<uint32_t>(record);
       b.on_disk = true;
-      b.verified = static_cast<size_t>(block) < recalled_.size() && recalled_[static_cast<size_t>(block)] == record;
-      b.used_up = b.fetched = false;
+      b.verified = b.used_up = b.fetched = false;
       stats_.complete = ++present_ == blocks();
     }
   }

@@ -100,6 +100,7 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
     bool on_disk, verified;
   };
 
+  bool is_on_disk() const;  // the whole of it, in the cache
   int64_t begin_of(int64_t block) const { return block * options_.block_bytes; }
   uint32_t length_of(int64_t block) const;
   void read(int64_t offset, std::span<uint8_t> into);
@@ -116,6 +117,7 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   bool store(bool on_disk, int64_t offset, std::span<const uint8_t> bytes);
   void spill(int64_t block, uint32_t filled);
   int memory_fd();
+  void recall();
   void remember();
   void wake() const;
 
@@ -128,7 +130,7 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   // All below: mutex_.
   std::optional<Descriptor> memory_;  // made when the first block needs it
   std::vector<Block> blocks_;
-  std::vector<uint64_t> recalled_;  // records that this process verified before; what was verified since is remembered at the end
+  bool recalled_ = false;  // asked what this process verified before
   std::vector<int64_t> wanted_;
   std::vector<std::pair<int64_t, int64_t>> pins_;  // ranges of blocks whose bytes are being read or written
   std::optional<Error> failure_;

@@ -36,6 +36,7 @@ class BlockFile::Reader final : public ByteSource {
   int64_t size() const override { return file_->size(); }
   void read_at(int64_t offset, std::span<uint8_t> into) const override { file_->read(offset, into); }
   void will_read(int64_t offset, int64_t bytes) const override { file_->hint(offset, bytes); }
+  bool is_here() const override { return file_->is_on_disk(); }
 
  private:
   const std::shared_ptr<BlockFile> file_;
@@ -49,10 +50,17 @@ std::shared_ptr<const ByteSource> BlockFile::reader() {
   return std::make_shared<Reader>(shared_from_this());
 }
 
+bool BlockFile::is_on_disk() const {
+  if (fork_generation() != generation_) return false;
+  const std::lock_guard lock(mutex_);
+  return stats_.complete && !memory_;
+}
+
 void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
   if (fork_generation() != generation_)
     throw Error(ErrorKind::unavailable,
-                name() + " was opened before this process was forked, and nobody fetches it here; open it in the process that reads it", name());
+                name() + " was opened before this process was forked, and nobody fetches it here; open it in the process that reads it",
+                name());
   if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset)
     throw Error(ErrorKind::corrupt_data, name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
                                              " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
@@ -117,6 +125,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   }
   if (waited) stats_.waited_ns += now_ns() - start;
   const Block& b = blocks_[static_cast<size_t>(first)];
+  if (!b.verified) recall();
   Piece piece{first, first, 0, b.on_disk, b.verified};
   while (piece.verified && begin_of(piece.last + 1) < end && have(piece.last + 1)) {
     const Block& next = blocks_[static_cast<size_t>(piece.last + 1)];

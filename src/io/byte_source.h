@@ -21,6 +21,9 @@ class ByteSource {
   virtual int64_t size() const = 0;             // in bytes
   virtual void read_at(int64_t offset, std::span<uint8_t> into) const = 0;
 
+  // All bytes are on a disk here, and stay there: reads wait for nothing else, and may be put off.
+  virtual bool is_here() const { return false; }
+
   // A hint: these bytes are read soon. Costs a system call at most.
   virtual void will_read(int64_t /*offset*/, int64_t /*bytes*/) const {}
 };

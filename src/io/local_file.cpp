@@ -34,6 +34,8 @@ class LocalFile final : public ByteSource {
     read_from(file.get(), offset, into);
   }
 
+  bool is_here() const override { return true; }
+
   void will_read(int64_t offset, int64_t bytes) const override {
     if (kept_) ::posix_fadvise(kept_->get(), offset, bytes, POSIX_FADV_WILLNEED);
   }

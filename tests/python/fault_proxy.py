@@ -124,7 +124,8 @@ class FaultProxy:
         if isinstance(fault, int):
             body = b"ExpiredToken" if fault == 400 else b"no"
             after = "Retry-After: 1\r\n" if fault in (429, 503) else ""
-            connection.sendall(f"HTTP/1.1 {fault} No\r\n{after}Content-Length: {len(body)}\r\n\r\n".encode() + (b"" if method == "HEAD" else body))
+            answer = f"HTTP/1.1 {fault} No\r\n{after}Content-Length: {len(body)}\r\n\r\n".encode()
+            connection.sendall(answer if method == "HEAD" else answer + body)
             return True
         if fault == "whole":
             start, end, ranged = 0, len(data), False

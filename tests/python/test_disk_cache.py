@@ -152,10 +152,13 @@ def test_each_process_trims_to_its_own_bound(store: FaultProxy, tmp_path: Path) 
     epoch(store, large)
     assert closed(large) and large.stats()["entries"] == 3
     epoch(store, small, ["/s0.tar"])
+    assert small.stats()["evicted"] == 0 and small.stats()["hit_rate"] == 1, "what is there is read"
+    store.objects["/new.tar"], store.etags["/new.tar"] = SHARDS["/s0.tar"], '"n"'
+    epoch(store, small, ["/new.tar"])
     assert closed(small)
-    assert small.stats()["entries"] == 1 and small.stats()["evicted"] == 2 and small.stats()["hit_rate"] == 1
+    assert small.stats()["entries"] == 1 and small.stats()["evicted"] == 3
     epoch(store, large)
-    assert large.stats()["entries"] == 3
+    assert large.stats()["entries"] == 4
 
 
 def test_leftovers_are_found(store: FaultProxy, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""WebDataset.indexed(): the order, pixels and labels of a folder of the same pictures, from tar shards; and their indexes, lost and found."""
+"""WebDataset.indexed(): order, pixels and labels of a folder of the same pictures, from tar shards; their indexes, lost and found."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_what_python_code_gives(folder):
     for one, other in zip(epochs(shards(folder), shuffle=True, num_workers=2), epochs(shards(folder), shuffle=True, native="never")):
         assert_same(one, other)
     dataset = shards(folder)
-    assert len(dataset) == COUNT and dataset.shard_lengths == list(LENGTHS) and dataset.key(7) == "007" and dataset.key(-1) == f"{COUNT - 1:03d}"
+    assert len(dataset) == COUNT and dataset.shard_lengths == list(LENGTHS)
+    assert dataset.key(7) == "007" and dataset.key(-1) == f"{COUNT - 1:03d}"
     assert same(dataset[-1], dataset[COUNT - 1])
     for bad in (COUNT, -COUNT - 1):
         with pytest.raises(IndexError, match=f"index {bad} is out of range for {COUNT} samples"):

@@ -41,6 +41,11 @@ def write(path, members, tar_format=tarfile.PAX_FORMAT, mode="w"):
     return str(path)
 
 
+def write_bytes(path, data):
+    path.write_bytes(data)
+    return str(path)
+
+
 def grouped(members):
     """Members (name, bytes) as samples, by webdataset's words: runs of equal keys, the suffix behind the base name's first dot."""
     samples = []
@@ -123,18 +128,17 @@ def test_sparse_files_are_refused_by_name(tmp_path, form):
         list(_core.ShardReader(path))
 
 
-NAME = st.text("ab./_AÉ\n", min_size=1, max_size=12) | st.sampled_from(["__x__/a.b", "__m__", "__.__/x.y", "____/a.b", "___/a.b"])
+# No slash at the end: tarfile takes that of some headers away.
+NAME = st.builds(str.__add__, st.text("ab./_AÉ\n", max_size=11), st.sampled_from("aÉ.")) | st.sampled_from(
+    ["__x__/a.b", "__m__", "__.__/x.y", "____/a.b", "___/a.b"]
+)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(NAME, st.binary(max_size=3)), min_size=1, max_size=8))
 def test_the_rule_of_keys(tmp_path_factory, members):
     path = write(tmp_path_factory.getbasetemp() / "rule.tar", members)
-    with tarfile.open(path) as tar:  # tarfile leaves out slashes at the end
-        members = [(member.name, data) for member, (_, data) in zip(tar.getmembers(), members)]
-    expected, twice = grouped(members), False
-    seen = set()
-    previous = None
+    expected, twice, seen, previous = grouped(members), False, set(), None
     for name, _ in members:
         sample = grouped([(name, b"")])
         if not sample:
@@ -153,7 +157,8 @@ def test_the_rule_of_keys(tmp_path_factory, members):
 
 def test_the_rule_is_the_packages():
     theirs = pytest.importorskip("webdataset.tariterators").base_plus_ext
-    names = ["a.b", "a/b.c.d", ".a", "a/.b", "a.b/.c", "a.b/c", "a.b/c/.d", "a", "a.", "/.a", "//.a", "a//b.c", "..", "a/..", "a..b", "a.b.", "./a.b"]
+    names = ["a.b", "a/b.c.d", ".a", "a/.b", "a.b/.c", "a.b/c", "a.b/c/.d", "a", "a.", "/.a", "//.a", "a//b.c", "..", "a/..", "a..b"]
+    names += ["a.b.", "./a.b", "a.b//.c", "a/b/", "a.B"]
     for name in names:
         key, suffix = theirs(name)
         assert grouped([(name, b"x")]) == ([] if key is None else [{"__key__": key, suffix.lower(): b"x"}]), name
@@ -187,7 +192,7 @@ def test_select_rename_suffixes_and_start(shard):
         assert read(shard, start=start, suffixes={"cls"}, locate_from=100) == read(shard, suffixes={"cls"})[start:]
     with pytest.raises(ValueError, match="start should be 0 or more"):
         _core.ShardReader(shard, start=-1)
-    assert list(read(shard, select=lambda name: False)) == []
+    assert read(shard, select=lambda name: False) == []
 
 
 def test_located_files(shard, tmp_path):
@@ -233,7 +238,8 @@ def test_functions_that_raise_cost_one_file(shard):
 
 def test_a_name_that_is_there_twice(tmp_path):
     odd = b"\xff".decode("utf-8", "surrogateescape")
-    path = write(tmp_path / f"{odd}.tar", [("a.x", b"1"), (f"a.{odd}", b"2"), (f"a.{odd}", b"3"), ("a.y", b"4"), ("b.x", b"5"), ("b.É", b"6"), ("b.é", b"7")])
+    members = [("a.x", b"1"), (f"a.{odd}", b"2"), (f"a.{odd}", b"3"), ("a.y", b"4"), ("b.x", b"5"), ("b.É", b"6"), ("b.é", b"7")]
+    path = write(tmp_path / f"{odd}.tar", members)
     reader = _core.ShardReader(path)
     with pytest.raises(ValueError) as raised:
         next(reader)
@@ -271,11 +277,6 @@ def test_errors_say_where_and_end_the_shard(shard, tmp_path):
         _core.ShardReader(tmp_path)
     with pytest.raises(TypeError):
         _core.ShardReader(7)
-
-
-def write_bytes(path, data):
-    path.write_bytes(data)
-    return str(path)
 
 
 def test_a_file_cut_while_it_is_read(shard):
@@ -396,7 +397,4 @@ def test_huge_sizes_take_no_memory(tmp_path):
 
 
 def peak_memory():
-    for line in open("/proc/self/status"):
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    return 0
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))

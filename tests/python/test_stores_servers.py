@@ -60,7 +60,8 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         daemon off; {user} worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
         events {{ worker_connections 256; }}
         http {{ access_log off; sendfile on; {temporary}
-          server {{ listen 127.0.0.1:{port}; root {folder}/data; location /secret {{ deny all; }} location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }} }} }}
+          server {{ listen 127.0.0.1:{port}; root {folder}/data; location /secret {{ deny all; }}
+            location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }} }} }}
     """)
     with subprocess.Popen([NGINX, "-c", str(config), "-p", str(folder)], stderr=subprocess.DEVNULL) as process:
         try:

@@ -14,8 +14,8 @@ from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Stage
 from ..datasets.webdataset.handlers import Handler, reraise_exception
 from ..datasets.webdataset.holding import Batched, RandomSample, Shuffle, Slice
-from ..datasets.webdataset.images import IMAGE_EXTENSIONS
-from ..datasets.webdataset.stages import Decode, Each, MapDict, MapTuple, Rename, ToDict, ToTuple
+from ..datasets.webdataset.images import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
+from ..datasets.webdataset.stages import LEFT_OUT, Decode, Each, MapDict, MapTuple, Rename, Select, ToDict, ToTuple
 from .refusal import NotLowered, loaded
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
@@ -60,6 +60,46 @@ class _ButPictures:
         return value if type(value) is Picture else self.function(value)
 
 
+class _Peeked(dict):
+    """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is asked for, which few do."""
+
+    decoded = False
+
+    def _value(self, value: Any) -> Any:
+        if type(value) is not Picture:
+            return value
+        data = value.content if isinstance(value.content, bytes) else value.content.read()
+        return picture(data, IMAGE_SPECS["pil"]) if self.decoded else data
+
+    def __getitem__(self, name: str) -> Any:
+        return self._value(super().__getitem__(name))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._value(super().get(name, default))
+
+    def values(self) -> Any:
+        return [self._value(value) for value in super().values()]
+
+    def items(self) -> Any:
+        return [(name, self._value(value)) for name, value in super().items()]
+
+
+class _PeekedDecoded(_Peeked):
+    decoded = True
+
+
+@dataclass(frozen=True)
+class _PeekingSelect(Each):
+    """Select, of samples with Pictures."""
+
+    predicate: Callable[[Any], bool]
+    view: type[_Peeked]
+    handler: Handler = reraise_exception
+
+    def _function(self) -> Callable[[Any], Any]:
+        return lambda sample: sample if self.predicate(self.view(sample)) else LEFT_OUT
+
+
 class Recogniser:
     """Goes along the stages and keeps track of where the pictures are."""
 
@@ -91,6 +131,8 @@ class Recogniser:
         return kinds.pop()
 
     def keep(self, stage: Stage) -> None:
+        if self.handler is not None and stage.counts:
+            raise NotLowered(f"{stage} comes behind decode() with a handler, and would count what cannot be decoded; put it in front")
         self.stages.append(stage)
 
     def decode(self, stage: Decode) -> None:
@@ -105,6 +147,11 @@ class Recogniser:
         self.decoded = True
         self.handler = None if is_reraise(stage.handler) else stage.handler
         self.stages.append(_DecodeRest(stage, stage.handler))
+
+    def select(self, stage: Select) -> None:
+        if self.tuple is not None:
+            raise NotLowered("select() comes behind to_tuple(), where it would see pictures; put it in front, where it sees dicts")
+        self.stages.append(_PeekingSelect(stage.predicate, _PeekedDecoded if self.decoded else _Peeked, stage.handler))
 
     def rename(self, stage: Rename) -> None:
         self.names |= {new: self.alternatives(names) for new, names in stage.names.items()}
@@ -160,6 +207,7 @@ _ADDERS: dict[type, Callable[[Recogniser, Any], None]] = {
     RandomSample: Recogniser.keep,
     Decode: Recogniser.decode,
     Rename: Recogniser.rename,
+    Select: Recogniser.select,
     ToDict: Recogniser.to_dict,
     ToTuple: Recogniser.to_tuple,
     MapTuple: Recogniser.map_tuple,

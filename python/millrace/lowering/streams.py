@@ -22,7 +22,7 @@ from ..datasets.webdataset import WebDataset
 from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Context, Stage
 from ..datasets.webdataset.handlers import Handler
-from ..datasets.webdataset.holding import Batched
+from ..datasets.webdataset.holding import Batched, Slice
 from ..datasets.webdataset.shards import ShardFlow, Shards
 from .jobs import slots_for
 from .refusal import NotLowered
@@ -90,7 +90,7 @@ class _PictureFlow(ShardFlow):
         if isinstance(source, Exception):
             raise source
         # What a store fetches is gone from memory when it was read, so its pictures are read at once.
-        located = None if type(source).__name__ == "BlockFile" else _LOCATED_BYTES
+        located = _LOCATED_BYTES if isinstance(source, str) or source.is_here else None
         shards = self._shards
         reader = _core.ShardReader(
             source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
@@ -99,9 +99,11 @@ class _PictureFlow(ShardFlow):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """(number of the present sample, number of the pass): the same for any number of ranks."""
+        """(number of the present sample, number of the pass): the same for any number of ranks, but of resampled shards, where each has
+        draws of its own."""
         if self._numbers is None:
-            return self._sample, self._shard
+            reader = self._context.reader
+            return self._sample, reader.number + self._shard * reader.readers
         return self._numbers[self._shard] << 32 | self._sample, self._context.repetition
 
 
@@ -157,7 +159,9 @@ class Stream:
         if handler is not None:
             if pipeline.fixed_shape is None:
                 raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
-            if (self.dataset.repeats and not self.dataset.shards.resampled) or (batch is None and self.dataset.most is not None):
+            # A repetition ends with the data, or with a slice; the batches that are mended go on over its end.
+            repeats = self.dataset.repeats and (not self.dataset.shards.resampled or any(type(stage) is Slice for stage in stages))
+            if repeats or (batch is None and self.dataset.most is not None):
                 raise NotLowered("with a handler, epochs are declared natively of resampled datasets that end with batched() only")
         return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler)
 

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from millrace import _core
 from millrace.datasets.webdataset.indexes import index_of
-from millrace.datasets.webdataset.open_shards import StoreOptions, is_local, opened_shards
+from millrace.datasets.webdataset.open_shards import is_local, opened_shards
 from millrace.datasets.webdataset.urls import expand_urls
 from millrace.errors import UnavailableError
 
@@ -76,7 +76,7 @@ class StreamSource(Source):
         return f"stream {digest(self._urls)}"
 
     def stream(self) -> Iterator[Any]:
-        for _, shard in opened_shards(self._urls, all(map(is_local, self._urls)), StoreOptions()):
+        for _, shard in opened_shards(self._urls):
             if isinstance(shard, Exception):
                 yield shard
                 continue

@@ -13,7 +13,7 @@ from typing import Any, Optional
 from PIL import Image
 
 from millrace import _core
-from millrace.datasets.webdataset.open_shards import StoreOptions, is_local, opened_shards
+from millrace.datasets.webdataset.open_shards import opened_shards
 
 from .pictures import decode
 from .shard_source import label_of
@@ -43,8 +43,7 @@ def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any 
         if len(broken) < _MOST_LISTED:
             broken.append({"shard": shard, "offset": getattr(error, "offset", -1), "key": key, "error": str(error)})
 
-    urls = list(urls)
-    for url, shard in opened_shards(urls, all(map(is_local, urls)), StoreOptions()):
+    for url, shard in opened_shards(urls):
         if isinstance(shard, Exception):
             report(url, "", shard)
             continue

@@ -83,7 +83,8 @@ class FsspecClient:
         except ImportError as error:
             raise UnavailableError(f"fsspec needs another package for {location.scheme}://: {error}") from error
         except ValueError as error:
-            raise ValueError(f"{location.url!r}: {error}; millrace reads {', '.join(sorted(OBJECT_STORES))} and fsspec's schemes") from error
+            known = ", ".join(sorted(OBJECT_STORES))
+            raise ValueError(f"{location.url!r}: {error}; millrace reads {known} and fsspec's schemes") from error
 
     async def head(self, path: str) -> Meta:
         info = await asyncio.to_thread(self._fs.info, path)

@@ -1,14 +1,16 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
 
-An entry is one version of an object (its map says which: size, ETag or date; another one takes its place), a sparse file that fills block by block. A block counts once its
-checksum stands in the map beside it, so a process may be killed at any instruction: what it had finished stays, and whoever reads the
-object next goes on from there. A process verifies a block before its first read of it, unless it wrote it itself; one that does not
-match is fetched again. Nothing is flushed: after a crash of the machine the verification finds what did not reach the disk.
+An entry is one version of an object (its map says which: size, ETag or date; another one takes its place), a sparse file that
+fills block by block. A block counts once its checksum stands in the map beside it, so a process may be killed at any
+instruction: what it had finished stays, and whoever reads the object next goes on from there. A process verifies a block before
+its first read of it, unless it wrote it itself; one that does not match is fetched again. Nothing is flushed: after a crash of
+the machine the verification finds what did not reach the disk.
 
-Room. A process that opens an entry makes room for it under the folder's lock: least recently used entries go, those in use never. An
-entry in use counts as large as the object, one not in use as what it has on disk. With different `max_bytes` every process trims to
-its own when it opens something, so the smallest wins while it is at work. When everything is in use, or the disk is full or read-only,
-the object is read without the cache; a disk that failed is left alone for a minute. One warning per cache object.
+Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
+those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different
+`max_bytes` every process trims to its own when it fetches something, so the smallest wins while it is at work. When everything
+is in use, or the disk is full or read-only, the object is read without the cache; a disk that failed is left alone for a
+minute. One warning per cache object.
 
 Local disks only: network file systems do not keep these locks apart.
 """
@@ -92,9 +94,7 @@ class DiskCache:
         name = _stem(url)
         entry = self._open(name, size, version)
         need = size if entry is None else max(0, size - _on_disk(entry.data_fd))
-        if not self._make_room(need, keep=name):
-            if entry is not None and need == 0:
-                return entry
+        if need > 0 and not self._make_room(need, keep=name):
             if entry is not None:
                 entry.close()
             return self._bypass(None)
@@ -230,7 +230,7 @@ class DiskCache:
     def _warn(self, reason: str) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(f"the disk cache {str(self.folder)!r} is not used for now: {reason}; data is read from the store",
+            warnings.warn(f"the disk cache {str(self.folder)!r} is not used: {reason}; data is read from the store",
                           RuntimeWarning, stacklevel=2)
 
     def watch(self, file: Any) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
+KNOWN_AHEAD = 16  # cached objects opened before their turn: a round trip each, to see that they are the same still
+
+
 @dataclass
 class Counts:
     bytes: int = 0
@@ -69,7 +72,7 @@ class Scheduler:
         while self.queue and self.queue[0].urgent:
             self._open(self.queue.popleft())
             used += run_bytes
-        while self.queue and self._knows(self.queue[0]) and self.in_flight < self.settings.max_requests:
+        while self.queue and len(self.transfers) < KNOWN_AHEAD and self._knows(self.queue[0]):
             self._open(self.queue.popleft())  # asks for metadata only
         while self.in_flight < self.control.limit:
             if used + 2 * run_bytes > self.settings.memory:  # room for one that a reader waits for

@@ -63,7 +63,7 @@ TEST_P(Mixes, OfReadsAndSkips) {
 INSTANTIATE_TEST_SUITE_P(All, Mixes, testing::Values("plain", "gzip", "gzip members", "zstd", "zstd frames"));
 
 TEST(ByteStream, EmptyAndShortSources) {
-  for (const std::string& content : {std::string(), std::string("x"), std::string("\x1F"), std::string("\x28\xB5\x2F"), std::string("P*M")}) {
+  for (const std::string content : {"", "x", "\x1F", "\x28\xB5\x2F", "P*M"}) {
     const auto stream = open_stream(memory(content));
     std::string got(10, '\0');
     EXPECT_EQ(stream->read({reinterpret_cast<uint8_t*>(got.data()), got.size()}), content.size());

@@ -128,7 +128,8 @@ TEST_P(TarDamagePacked, EveryByteTurned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TarDamagePacked,
-                         testing::Values("gzip", "gzip members", "gzip, zeros behind", "zstd", "zstd frames", "zstd, zeros behind", "pzstd"));
+                         testing::Values("gzip", "gzip members", "gzip, zeros behind", "zstd", "zstd frames", "zstd, zeros behind",
+                                         "pzstd"));
 
 // A packed archive that ends in the middle says so even when its last file was there.
 TEST(TarDamage, PackedArchivesAreLookedAtToTheirEnd) {

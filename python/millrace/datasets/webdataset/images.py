@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from millrace import _core
+
 
 class ImageSpec(NamedTuple):
     """What a name stands for. container: "numpy" (H, W, C), "torch" (C, H, W) or "pil"; without C for mode "L"."""
@@ -59,12 +61,14 @@ class ImageHandler:
 
 
 def picture(data: bytes, spec: ImageSpec) -> Any:
-    """`data` decoded by Pillow."""
-    with Image.open(io.BytesIO(data)) as image:
-        converted = image.convert(spec.mode)
-    if spec.container == "pil":
-        return converted
-    pixels = np.asarray(converted)
+    """`data` decoded by the engine's codecs where these can, else by Pillow, to the same pixels."""
+    pixels = _core.decode_image(data) if spec.mode == "RGB" and spec.container != "pil" else None
+    if pixels is None:
+        with Image.open(io.BytesIO(data)) as image:
+            converted = image.convert(spec.mode)
+        if spec.container == "pil":
+            return converted
+        pixels = np.asarray(converted)
     if spec.floats:
         pixels = pixels.astype(np.float32) / 255.0
     if spec.container == "numpy":

@@ -1,7 +1,7 @@
 """Where the indexes of shards are kept: beside the shard, where `millrace pack` puts them, or in this user's cache.
 
-Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size and is no older. In the cache, $XDG_CACHE_HOME/millrace or
-~/.cache/millrace: named after path, size and time of the last change, so that a changed shard has another one.
+Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size and is no older. In the cache,
+$XDG_CACHE_HOME/millrace or ~/.cache/millrace: named after path, size and time of the last change, so that a changed shard has another one.
 """
 
 from __future__ import annotations

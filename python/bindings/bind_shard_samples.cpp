@@ -1,0 +1,136 @@
+// TarIndex, and the samples that the engine reads by it; samples of streams.
+#include <algorithm>
+
+#include "bindings.h"
+#include "shard_sources.h"
+#include "sources/stream_samples.h"
+#include "sources/tar_index.h"
+#include "sources/tar_samples.h"
+
+namespace millrace::python {
+namespace {
+
+// The content of a bytes object, which it keeps alive.
+class BytesSource final : public ByteSource {
+ public:
+  BytesSource(py::bytes content, std::string name) : content_(std::move(content)), name_(std::move(name)) {
+    data_ = {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(content_.ptr())), static_cast<size_t>(PyBytes_GET_SIZE(content_.ptr()))};
+  }
+  ~BytesSource() override {
+    if (!Py_IsInitialized()) {
+      content_.release();  // the interpreter took its objects with it
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    content_ = py::object();
+  }
+
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(data_.size()); }
+  void read_at(int64_t offset, std::span<uint8_t> into) const override {
+    std::copy_n(data_.begin() + offset, into.size(), into.begin());
+  }
+
+ private:
+  py::object content_;
+  const std::string name_;
+  std::span<const uint8_t> data_;
+};
+
+py::dict files_of(const TarIndex& index, int64_t sample) {
+  py::dict result;
+  for (const TarIndex::File& file : index.files(sample))
+    result[to_suffix(index.suffixes()[file.suffix])] = py::make_tuple(file.offset, file.size);
+  return result;
+}
+
+py::object numbers_of(const TarIndex& index, const std::vector<std::string>& suffixes) {
+  py::array_t<int64_t> result(static_cast<py::ssize_t>(index.size()));
+  int64_t* numbers = result.mutable_data();
+  for (int64_t sample = 0; sample < index.size(); ++sample) {
+    const TarIndex::File* file = index.find(sample, suffixes);
+    if (file == nullptr || file->number == TarIndex::kNoNumber) return py::none();
+    numbers[sample] = file->number;
+  }
+  return result;
+}
+
+int64_t add_sample(StreamSamples& samples, const py::object& content, const py::object& url, const py::object& key, int64_t number,
+                   uint32_t pass) {
+  StreamSamples::Sample sample;
+  sample.key = from_path(key);
+  sample.number = number;
+  sample.pass = pass;
+  if (py::isinstance<LocatedFile>(content)) {
+    const auto& located = content.cast<const LocatedFile&>();
+    sample.source = located.source;
+    sample.offset = located.offset;
+    sample.size = located.size;
+    sample.source->will_read(sample.offset, sample.size);
+  } else {
+    const auto bytes = content.cast<py::bytes>();
+    sample.size = PyBytes_GET_SIZE(bytes.ptr());
+    sample.source = std::make_shared<BytesSource>(bytes, from_path(url));
+  }
+  return samples.add(std::move(sample));
+}
+
+}  // namespace
+
+void bind_shard_samples(py::module_& m) {
+  py::class_<TarIndex, std::shared_ptr<TarIndex>>(m, "TarIndex")
+      .def_static(
+          "build",
+          [](const py::object& source) {
+            const auto shard = source_of(source);
+            const py::gil_scoped_release release;
+            return std::make_shared<TarIndex>(TarIndex::build(shard));
+          },
+          py::arg("source"))
+      .def_static(
+          "load",
+          [](const py::object& path) {
+            const std::string file = from_path(path);
+            const py::gil_scoped_release release;
+            return std::make_shared<TarIndex>(TarIndex::load(file));
+          },
+          py::arg("path"))
+      .def(
+          "save",
+          [](const TarIndex& index, const py::object& path) {
+            const std::string file = from_path(path);
+            const py::gil_scoped_release release;
+            index.save(file);
+          },
+          py::arg("path"))
+      .def("__len__", &TarIndex::size)
+      .def_property_readonly("shard_bytes", &TarIndex::shard_bytes)
+      .def_property_readonly("suffixes",
+                             [](const TarIndex& index) {
+                               py::list result;
+                               for (const std::string& suffix : index.suffixes()) result.append(to_suffix(suffix));
+                               return result;
+                             })
+      .def("key", [](const TarIndex& index, int64_t sample) { return to_path(index.key(sample)); }, py::arg("sample"))
+      .def("files", &files_of, py::arg("sample"))
+      .def("numbers", &numbers_of, py::arg("suffixes"));
+
+  py::class_<TarSamples, SampleFiles, std::shared_ptr<TarSamples>>(m, "TarSamples")
+      .def(py::init([](const std::vector<std::shared_ptr<ByteSource>>& sources, const std::vector<std::shared_ptr<TarIndex>>& indexes,
+                       std::vector<std::string> suffixes) {
+             if (sources.size() != indexes.size()) throw py::value_error("there should be as many indexes as sources");
+             std::vector<TarSamples::Shard> shards;
+             for (size_t i = 0; i < sources.size(); ++i) shards.push_back({sources[i], indexes[i]});
+             const py::gil_scoped_release release;  // it looks at every sample
+             return std::make_shared<TarSamples>(std::move(shards), std::move(suffixes));
+           }),
+           py::arg("sources"), py::arg("indexes"), py::arg("suffixes"));
+
+  py::class_<StreamSamples, SampleFiles, std::shared_ptr<StreamSamples>>(m, "StreamSamples")
+      .def(py::init<>())
+      .def("add", &add_sample, py::arg("content"), py::arg("url"), py::arg("key"), py::arg("number"), py::arg("number_of_pass"))
+      .def("drop_before", &StreamSamples::drop_before, py::arg("ticket"))
+      .def_property_readonly("held", &StreamSamples::held);
+}
+
+}  // namespace millrace::python

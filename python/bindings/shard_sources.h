@@ -1,0 +1,36 @@
+// What the bindings of shards share: a shard as Python names it, and a file in one that was not read yet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "bindings.h"
+#include "io/byte_source.h"
+
+namespace millrace::python {
+
+inline std::shared_ptr<const ByteSource> source_of(const py::object& source) {
+  if (py::isinstance<ByteSource>(source)) return source.cast<std::shared_ptr<ByteSource>>();
+  const std::string path = from_path(source);
+  const py::gil_scoped_release release;
+  return open_local_file(path);
+}
+
+// Native code lowers ASCII only.
+inline py::str to_suffix(const std::string& suffix) { return to_path(suffix).attr("lower")(); }
+
+struct LocatedFile {
+  std::shared_ptr<const ByteSource> source;
+  int64_t offset = 0, size = 0;
+
+  py::bytes read() const {
+    auto bytes = py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, size));
+    if (!bytes) throw py::error_already_set();
+    const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
+    const py::gil_scoped_release release;
+    source->read_at(offset, into);
+    return bytes;
+  }
+};
+
+}  // namespace millrace::python
