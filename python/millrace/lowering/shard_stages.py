@@ -83,6 +83,12 @@ class _Peeked(dict):
     def items(self) -> Any:
         return [(name, self._value(value)) for name, value in super().items()]
 
+    def pop(self, *args: Any) -> Any:
+        return self._value(super().pop(*args))
+
+    def __iter__(self) -> Any:
+        return super().__iter__()  # with one of its own, dict(sample) and f(**sample) ask here for the values, too
+
 
 class _PeekedDecoded(_Peeked):
     decoded = True
