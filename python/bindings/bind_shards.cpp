@@ -155,8 +155,8 @@ class SampleIterator {
       key_ = file_.key;
       if (skipped_ == start_) {
         sample_ = py::dict();
-        sample_["__key__"] = to_path(key_);
-        sample_["__url__"] = url_;
+        sample_[key_name_] = to_path(key_);
+        sample_[url_name_] = url_;
       }
     }
     if (skipped_ < start_) return;
@@ -221,6 +221,7 @@ class SampleIterator {
     return found->second;
   }
 
+  const py::str key_name_{"__key__"}, url_name_{"__url__"};  // made once
   const py::object select_, rename_;
   const int64_t start_;
   const std::shared_ptr<const ByteSource> source_;

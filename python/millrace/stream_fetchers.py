@@ -153,28 +153,42 @@ class MendingFetcher(StreamFetcher):
         super().__init__(*arguments)
         self._pieces: deque[_Piece] = deque()
         self._short = 0  # samples that were lost and not drawn anew
-        self._given = self._state.get("given", [0])[0]
+        self._ended: Optional[int] = None  # the repetition of the data that a handler ended
+        self._given, given_now = self._state.get("given", [0, 0])
+        self._repetition = self._state.get("repetition", 0) - (given_now == 0)  # the last one that gave a batch
 
     def fetch(self, index: Any) -> Any:
         job = self._job
-        if job.most is not None and self._given >= job.most:
-            self._end()
-        while sum(len(piece.samples) for piece in self._pieces) < job.batch_size:
+        while job.most is None or self._given < job.most:
+            rows, closed = self._gather()
+            pictures, samples = self._assemble(min(rows, job.batch_size))
+            if len(samples) == job.batch_size or (samples and job.partial):
+                if self._state["repetition"] > self._repetition + 1:
+                    break  # as in Python: data that gave nothing are not repeated
+                self._repetition = self._state["repetition"]
+                self._given += 1
+                if job.most is not None:
+                    self._state = {**self._state, "given": [self._given, self._given]}
+                return self._collated(pictures, samples)
+            if not closed:
+                break
+        self._end()
+
+    def _gather(self) -> tuple[int, bool]:
+        """Makes pieces until a batch is there. (rows at hand of the present repetition of the data, whether the next one has begun)"""
+        while True:
+            numbers = [state.get("repetition") for piece in self._pieces for state in piece.states]
+            rows = next((row for row, number in enumerate(numbers) if number != numbers[0]), len(numbers))
+            if rows >= self._job.batch_size or rows < len(numbers):
+                return rows, rows < len(numbers)
             try:
                 piece = self._next_piece()
             except Exception:
                 self._pieces.clear()
                 raise
             if piece is None:
-                break
+                return rows, False
             self._pieces.append(piece)
-        pictures, samples = self._assemble()
-        if not samples or (len(samples) < job.batch_size and not job.partial):
-            self._end()
-        self._given += 1
-        if job.most is not None:
-            self._state = {**self._state, "given": [self._given, self._given]}
-        return self._collated(pictures, samples)
 
     def _end(self) -> None:
         self._job.dataset.end()
@@ -186,37 +200,45 @@ class MendingFetcher(StreamFetcher):
         if made is None:
             return None
         pictures, drawn = made
-        holes, rows = self.engine.holes, len(drawn.samples)
-        for row, error in holes:
-            unreadable = CorruptDataError(error["reason"])
-            unreadable.path, unreadable.offset = error["path"], error["offset"]
-            try:
-                goes_on = self._job.handler(unreadable)
-            except Exception:
-                self._stop()
-                raise
-            if not goes_on:
-                rows = row
-                self._stop()
-                break
-        if holes:
-            self._short += len(holes)
-            lost = {row for row, _ in holes}
-            kept = [row for row in range(rows) if row not in lost]
-            return _Piece(pictures[kept], [drawn.samples[row] for row in kept], [drawn.states[row] for row in kept])
-        return _Piece(pictures, drawn.samples, drawn.states)
+        holes = dict(self.engine.holes)
+        kept = []
+        for row, state in enumerate(drawn.states):
+            if self._ended is not None and state.get("repetition") == self._ended:
+                continue
+            if row not in holes:
+                kept.append(row)
+            elif not self._goes_on_behind(holes[row]):
+                self._ended = state.get("repetition")
+        if len(kept) == len(drawn.samples):
+            return _Piece(pictures, drawn.samples, drawn.states)
+        self._short += len(drawn.samples) - len(kept)
+        return _Piece(pictures[kept], [drawn.samples[row] for row in kept], [drawn.states[row] for row in kept])
+
+    def _goes_on_behind(self, error: dict[str, Any]) -> bool:
+        """The handler's answer. No ends the repetition of the data there; one that has no end, and the only one, the stream."""
+        unreadable = CorruptDataError(error["reason"])
+        unreadable.path, unreadable.offset = error["path"], error["offset"]
+        try:
+            goes_on = self._job.handler(unreadable)
+        except Exception:
+            self._stop()
+            raise
+        dataset = self._job.dataset
+        if not goes_on and (not dataset.repeats or dataset.shards.resampled):
+            self._stop()
+        return goes_on
 
     def _stop(self) -> None:
         self._drained = True
         self._drawn.clear()
 
-    def _assemble(self) -> tuple[torch.Tensor, list[tuple[Any, ...]]]:
-        """The first rows of all pieces, as many as a batch has."""
+    def _assemble(self, count: int) -> tuple[torch.Tensor, list[tuple[Any, ...]]]:
+        """The first `count` rows of all pieces."""
         pictures: list[torch.Tensor] = []
         samples: list[tuple[Any, ...]] = []
-        while self._pieces and len(samples) < self._job.batch_size:
+        while len(samples) < count:
             piece = self._pieces[0]
-            rows = min(len(piece.samples), self._job.batch_size - len(samples))
+            rows = min(len(piece.samples), count - len(samples))
             pictures.append(piece.pictures[:rows])
             samples += piece.samples[:rows]
             if rows:

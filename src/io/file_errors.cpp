@@ -26,7 +26,7 @@ void fail_on_file(const char* what, const std::string& path, int code) {
   const bool missing = code == ENOENT;
   throw Error(missing ? ErrorKind::not_found : ErrorKind::system,
               std::string("cannot ") + what + " '" + path + "': " + std::generic_category().message(code) +
-                  (missing ? "; was it moved or deleted after the dataset was listed?"
+                  (missing ? "; check the name, and whether it was moved or deleted since it was listed"
                            : "; it must be a file that this process may read"),
               path, -1, code);
 }

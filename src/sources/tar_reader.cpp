@@ -50,15 +50,17 @@ std::optional<int64_t> number(const uint8_t* block, Field field) {
 }
 
 // The sum of all bytes, the checksum's own taken as blanks. Old programs summed signed bytes.
+template <class Byte>
+int64_t sum_of(const uint8_t* block) {
+  int32_t all = 0, own = 0;
+  for (size_t i = 0; i < kBlock; ++i) all += static_cast<Byte>(block[i]);
+  for (size_t i = 0; i < kChecksum.size; ++i) own += static_cast<Byte>(block[kChecksum.offset + i]) - ' ';
+  return all - own;
+}
+
 bool checksum_is_right(const uint8_t* block) {
-  int64_t plain = 0, with_sign = 0;
-  for (size_t i = 0; i < kBlock; ++i) {
-    const bool own = i >= kChecksum.offset && i < kChecksum.offset + kChecksum.size;
-    plain += own ? ' ' : block[i];
-    with_sign += own ? ' ' : static_cast<int8_t>(block[i]);
-  }
   const std::optional<int64_t> said = number(block, kChecksum);
-  return said && (*said == plain || *said == with_sign);
+  return said && (*said == sum_of<uint8_t>(block) || *said == sum_of<int8_t>(block));
 }
 
 std::string name_of(const uint8_t* block) {

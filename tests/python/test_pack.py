@@ -367,6 +367,16 @@ def test_the_command(photos, packed, tmp_path, capsys):
     assert "does not exist" in capsys.readouterr().err
 
 
+def test_classes_are_called_and_errors_of_their_code_say_where(tmp_path, capsys, monkeypatch):
+    code = "class Rows:\n    def __len__(self):\n        return 3\n    def __getitem__(self, i):\n        return {'cls': i}\n"
+    (tmp_path / "rows_module.py").write_text(code + "def broken():\n    raise KeyError('size')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert command_line(["pack", "rows_module:Rows", str(tmp_path / "rows")]) == 0
+    assert "3 samples" in (said := capsys.readouterr().out) and "in 1 shard in" in said
+    assert command_line(["pack", "rows_module:broken", str(tmp_path / "broken")]) == 1
+    assert "millrace pack: KeyError: 'size' (line 7 of " in capsys.readouterr().err
+
+
 def test_the_bar_says_how_far_it_is():
     bar = Progress("packing", 200, begin=100)
     bar.add(50, 10_000_000)

@@ -27,6 +27,12 @@ def odd(sample):
     return int(sample["cls"]) % 2 == 1
 
 
+def sound(sample):
+    """Looks at everything, in copies; true of all samples when their pictures are bytes."""
+    copies = dict(sample), {**sample}, sample.copy(), sample | {}, dict(**sample)
+    return all(isinstance(value, (bytes, str)) for copy in copies for value in copy.values())
+
+
 def halved(label):
     return label // 2
 
@@ -65,6 +71,7 @@ CHAINS = {
     ),
     "select_files": (lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")), {"batch_size": 4}),
     "select": (lambda f: images(opened(f).select(odd).shuffle(4)).batched(4), {"batch_size": None}),
+    "select of copies": (lambda f: images(opened(f).select(sound)), {"batch_size": 4}),
     "with_epoch": (lambda f: stream(f).with_epoch(23), {"batch_size": 4}),
     "batches of an epoch": (lambda f: stream(f).batched(4).with_epoch(7), {"batch_size": None}),
     "repeat": (lambda f: stream(f, shardshuffle=True).shuffle(4).repeat(3), {"batch_size": 4}),
@@ -204,7 +211,7 @@ REFUSALS = {
     "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),
     "select": (lambda d: images(d).select(bool), {}, r"select\(\) comes behind to_tuple\(\), where it would see pictures"),
     "compose": (lambda d: images(d).compose(iter), {}, "is Python code for whole samples"),
-    "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'the pictures are not decoded: use decode\("pil"\)'),
+    "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'no picture is decoded, .* use decode\("pil"\)'),
     "decoded twice": (lambda d: images(d.decode("pil")), {}, r"two decode\(\) stages"),
     "torchrgb": (lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"), {}, r'natively by decode\("pil"\) alone, and this is decode'),
     "only": (lambda d: d.decode("pil", only="jpg").to_tuple("jpg", "cls"), {}, r'by decode\("pil"\) alone'),

@@ -83,16 +83,41 @@ def test_a_handler_that_raises_raises_in_the_loop(shards):
         next(iterator)
 
 
-def test_declared_epochs_of_a_resampled_dataset(shards):
-    native = natively(chain(shards, ignore_and_continue, resampled=True).batched(8).with_epoch(5))
-    python = DataLoader(chain(shards, ignore_and_continue, resampled=True).batched(8).with_epoch(5), batch_size=None, native="never")
+@pytest.mark.parametrize("size, partial", [(8, True), (8, False), (7, True)])
+@pytest.mark.parametrize("steps", [3, 9, 14])
+@pytest.mark.parametrize("keywords", [{}, {"resampled": True}])
+def test_declared_epochs(shards, keywords, steps, size, partial):
+    def pipeline():
+        return chain(shards, ignore_and_continue, **keywords).batched(size, partial=partial).with_epoch(steps)
+
+    native, python = natively(pipeline()), DataLoader(pipeline(), batch_size=None, native="never")
     for _ in range(3):
-        assert same(one := list(native), list(python)) and [len(batch[1]) for batch in one] == [8] * 5
+        assert same(one := list(native), list(python)) and len(one) == steps
+
+
+def test_a_repetition_ends_where_the_handler_ends_it(shards):
+    native, python = (list(f(chain(shards, ignore_and_stop).batched(4).with_epoch(12))) for f in (natively, in_python))
+    assert same(native, python)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 7, 13, 14])
+def test_declared_epochs_are_resumed(shards, cut):
+    def pipeline():
+        return chain(shards, ignore_and_continue).batched(7).with_epoch(14)
+
+    whole = list(natively(pipeline()))
+    loader = natively(pipeline())
+    iterator = iter(loader)
+    for _ in range(cut):
+        next(iterator)
+    again = natively(pipeline(), 1)
+    again.load_state_dict(loader.state_dict())
+    assert same(list(again), whole[cut:])
 
 
 def test_what_it_cannot_do_with_a_handler_is_said(shards):
-    declared = DataLoader(chain(shards, ignore_and_continue).batched(8).with_epoch(5), batch_size=None)
-    assert "resampled datasets that end with batched() only" in declared.explain()
+    declared = DataLoader(chain(shards, ignore_and_continue).with_epoch(5), batch_size=8)
+    assert "datasets that end with batched() only" in declared.explain()
     sizes = WebDataset(shards).decode("pil", handler=ignore_and_continue).to_tuple("jpg", "cls").map_tuple(T.ToTensor()).batched(1)
     assert "have no fixed size" in DataLoader(sizes, batch_size=None).explain()
 
@@ -118,9 +143,9 @@ def test_what_counts_samples_behind_a_handler_is_pythons(shards, behind):
     assert "behind decode() with a handler, and would count what cannot be decoded; put it in front" in str(loader.explain())
 
 
-def test_slices_that_end_resampled_passes_are_pythons(shards):
-    data = chain(shards, ignore_and_continue, resampled=True).batched(4, partial=False)
-    sliced = WebDataset(shards, resampled=True).slice(10).decode("pil", handler=ignore_and_continue).to_tuple("jpg", "cls")
-    sliced = sliced.map_tuple(SMALL).batched(4).with_epoch(9)
-    assert "python —" not in str(DataLoader(data.with_epoch(9), batch_size=None).explain())
-    assert "with a handler, epochs are declared natively of resampled" in str(DataLoader(sliced, batch_size=None).explain())
+def test_slices_that_end_resampled_passes(shards):
+    def pipeline():
+        data = WebDataset(shards, resampled=True).slice(10).decode("pil", handler=ignore_and_continue)
+        return data.to_tuple("jpg", "cls").map_tuple(SMALL).batched(4).with_epoch(9)
+
+    assert same(list(natively(pipeline())), in_python(pipeline()))

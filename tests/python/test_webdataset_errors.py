@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import tarfile
+import warnings
 
 import numpy as np
 import pytest
@@ -284,3 +285,45 @@ def test_stages_that_take_no_handler_raise_what_is_wrong(shards):
         with pytest.raises(ValueError, match=message):
             next(iter(stage))
     assert dataset.rename_keys(("label", "cls")).indexed()[0]["label"] == b"0"
+
+
+def test_patterns_and_what_is_no_list_are_refused_at_once(tmp_path):
+    write_tar(tmp_path / "x{1.tar", [("a.cls", b"1")])
+    assert len(list(WebDataset(str(tmp_path / "x{1.tar")))) == 1
+    for pattern in ("*.tar", "x-{}.tar", "x-{000..003.tar", "x?.tar"):
+        with pytest.raises(ValueError, match=r"is no file; shards are named by \{000\.\.127\}.*glob"):
+            WebDataset(str(tmp_path / pattern))
+    for urls in (None, 5):
+        with pytest.raises(TypeError, match=f"urls should be a string, a path or a list of these, but is {urls}"):
+            WebDataset(urls)
+
+
+def raise_warnings(worker):
+    warnings.simplefilter("error")
+
+
+def test_an_epoch_that_begins_once_more_in_new_workers_warns(tmp_path):
+    urls = numbered_shards(tmp_path, [5, 5])
+    torchs = torch.utils.data.DataLoader
+
+    def warned(dataset, kind, named=False, **arguments):
+        """In which epochs."""
+        loader = kind(dataset, batch_size=None, num_workers=2, worker_init_fn=raise_warnings, **arguments)
+        epochs = []
+        for epoch in range(3):
+            if named:
+                dataset.set_epoch(epoch)
+            try:
+                list(loader)
+            except UserWarning as warning:
+                assert "epoch 0 of this WebDataset begins once more" in str(warning) and "set_epoch(epoch)" in str(warning)
+                epochs.append(epoch)
+        return epochs
+
+    shuffled = WebDataset(urls).shuffle(3).to_tuple("cls")
+    assert warned(WebDataset(urls, shardshuffle=True).to_tuple("cls"), torchs) == [1]
+    assert warned(shuffled, torchs) == [1]
+    assert warned(WebDataset(urls).shuffle(3), torchs, named=True) == []
+    assert warned(WebDataset(urls).shuffle(3), torchs, persistent_workers=True) == []
+    assert warned(WebDataset(urls).shuffle(3), DataLoader) == []
+    assert warned(WebDataset(urls), torchs) == []

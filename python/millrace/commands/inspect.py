@@ -48,7 +48,7 @@ def _of_folder(text: str) -> list[str]:
 
 
 def _text(found: dict[str, Any]) -> str:
-    lines = [f"{found['samples']:,} samples, {found['bytes']:,} bytes in {len(found['shards']):,} shards"]
+    lines = [f"{found['samples']:,} samples, {found['bytes']:,} bytes in {(count := len(found['shards'])):,} shard{'s' * (count != 1)}"]
     for name, field in found["fields"].items():
         lines += ["", f"{name}: {field['files']:,} files, {field['bytes']:,} bytes; each {_range(field)}", *_bars(field["histogram"])]
     pictures = found["pictures"]

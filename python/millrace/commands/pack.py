@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from typing import Any, Optional
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -30,14 +31,15 @@ def main(arguments: list[str]) -> int:
         print("\nmillrace pack: stopped; complete shards stay, and the same command goes on behind them", file=sys.stderr)
         return 130
     except Exception as error:
-        print(f"millrace pack: {error}", file=sys.stderr)
+        print(f"millrace pack: {_explained(error)}", file=sys.stderr)
         return 1
     print(json.dumps(report) if given.json else _summary(report, given.destination))
     return 0
 
 
 def _summary(report: dict[str, Any], destination: str) -> str:
-    lines = [f"{report['samples']:,} samples, {report['bytes']:,} bytes in {len(report['shards']):,} shards in {destination}"]
+    shards = len(report["shards"])
+    lines = [f"{report['samples']:,} samples, {report['bytes']:,} bytes in {shards:,} shard{'s' * (shards != 1)} in {destination}"]
     lines += [f"  {name}: {total['files']:,} files, {total['bytes']:,} bytes" for name, total in report["fields"].items()]
     lines += [f"  {count:,} pictures {note}" for note, count in report["pictures"]["notes"].items()]
     if report["skipped"]:
@@ -54,7 +56,16 @@ def _source(text: str) -> Any:
     thing: Any = importlib.import_module(module)
     for name in attribute.split("."):
         thing = getattr(thing, name)
-    return thing() if callable(thing) and not hasattr(thing, "__getitem__") else thing
+    return thing() if isinstance(thing, type) or (callable(thing) and not hasattr(thing, "__getitem__")) else thing
+
+
+def _explained(error: Exception) -> str:
+    """The message; of what code that is not ours raised, also its kind and its line, without which many say nothing."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    ours = os.path.abspath(frame.filename).startswith(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+    if ours or isinstance(error, (ImportError, OSError)):
+        return str(error)
+    return f"{type(error).__name__}: {error} (line {frame.lineno} of {frame.filename})"
 
 
 def _size(text: str) -> int:

@@ -83,6 +83,12 @@ class _Peeked(dict):
     def items(self) -> Any:
         return [(name, self._value(value)) for name, value in super().items()]
 
+    def pop(self, *args: Any) -> Any:
+        return self._value(super().pop(*args))
+
+    def __iter__(self) -> Any:
+        return super().__iter__()  # with one of its own, dict(sample) and f(**sample) ask here for the values, too
+
 
 class _PeekedDecoded(_Peeked):
     decoded = True
@@ -195,7 +201,7 @@ class Recogniser:
     def finish(self) -> int:
         """The position of the picture in the tuples."""
         if not self.decoded:
-            raise NotLowered('the pictures are not decoded: use decode("pil")')
+            raise NotLowered('no picture is decoded, and only streams of pictures are native: use decode("pil") where there are some')
         if self.tuple is None or sum(self.tuple) != 1:
             raise NotLowered("samples should be tuples with one picture: use to_tuple()")
         return self.tuple.index(True)

@@ -22,7 +22,7 @@ from ..datasets.webdataset import WebDataset
 from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Context, Stage
 from ..datasets.webdataset.handlers import Handler
-from ..datasets.webdataset.holding import Batched, Slice
+from ..datasets.webdataset.holding import Batched
 from ..datasets.webdataset.shards import ShardFlow, Shards
 from .jobs import slots_for
 from .refusal import NotLowered
@@ -159,10 +159,8 @@ class Stream:
         if handler is not None:
             if pipeline.fixed_shape is None:
                 raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
-            # A repetition ends with the data, or with a slice; the batches that are mended go on over its end.
-            repeats = self.dataset.repeats and (not self.dataset.shards.resampled or any(type(stage) is Slice for stage in stages))
-            if repeats or (batch is None and self.dataset.most is not None):
-                raise NotLowered("with a handler, epochs are declared natively of resampled datasets that end with batched() only")
+            if batch is None and (self.dataset.repeats or self.dataset.most is not None):
+                raise NotLowered("with a handler, epochs are declared natively of datasets that end with batched() only")
         return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler)
 
 

@@ -12,16 +12,18 @@ from __future__ import annotations
 import copy
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, get_worker_info
 
 from millrace.ranks import world
 
 from .flow import Context, Flow, Place, Stage, build
 from .fluent import Fluent
+from .holding import RandomSample, Shuffle
 from .split import Reader
 
 _VERSION = 1
@@ -29,18 +31,34 @@ ENDLESS = sys.maxsize  # samples or repetitions
 
 
 class EpochBoard:
-    """The epoch that was set, where copies of a dataset in other processes and threads see it: [epoch, how often it was set]."""
+    """The epoch that was set, where copies of a dataset in other processes and threads see it.
+
+    [epoch, how often it was set, how often that was when a worker process began with it, whether a second one that did has warned]
+    """
 
     def __init__(self) -> None:
-        self._numbers = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._numbers = torch.tensor([0, 0, -1, 0]).share_memory_()
 
     def set(self, epoch: int) -> None:
         self._numbers[0] = epoch
         self._numbers[1] += 1
 
     def read(self) -> tuple[int, int]:
-        epoch, times = self._numbers.tolist()
+        epoch, times, _, _ = self._numbers.tolist()
         return epoch, times
+
+    def warn_of_repetition(self) -> None:
+        """Called by the first worker, in a new process, when it begins an epoch: warns once when one before it began the same."""
+        epoch, times, begun, warned = self._numbers.tolist()
+        self._numbers[2] = times
+        if begun == times and not warned:
+            self._numbers[3] = 1
+            warnings.warn(
+                f"epoch {epoch} of this WebDataset begins once more, with the order that it had: torch's DataLoader starts new workers, "
+                "which do not know of the epoch before. Call set_epoch(epoch) on the data set before each epoch, give the loader "
+                "persistent_workers=True, or use millrace.DataLoader, which counts epochs",
+                stacklevel=2,
+            )
 
     def __deepcopy__(self, memo: Any) -> EpochBoard:
         return self
@@ -76,6 +94,7 @@ class Chain(Fluent, IterableDataset):
         self._seen = 0  # how often the epoch had been set when it was last looked at
         self._last = -1  # the latest epoch that began
         self._told: Optional[tuple[int, int]] = None  # how often it had been set when this process told its workers, and the process
+        self._began_in = 0  # the process
         self._latest: Optional[Run] = None
         self._pending: Optional[dict[str, Any]] = None
         self._world: Optional[tuple[int, int]] = None
@@ -119,7 +138,11 @@ class Chain(Fluent, IterableDataset):
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes."""
+        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes.
+
+        A reader is a worker of a rank, as in webdataset: two workers give twice as many. What the engine runs natively has one per rank,
+        whatever num_workers is, so there it is n; loader.explain() says which it is.
+        """
         other = self._copy()
         other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
         return other
@@ -183,6 +206,10 @@ class Chain(Fluent, IterableDataset):
         """The entries of the place at which the run begins; None at the start of the epoch."""
         pending, run.reader = self._pending, Reader.here(self._world)
         run.epoch, places = self.epoch, None
+        worker = get_worker_info()
+        if worker is not None and worker.id == 0 and pending is None and self._began_in != os.getpid() and self._shuffles:
+            self._board.warn_of_repetition()
+        self._began_in = os.getpid()
         if pending is not None and "places" in pending:
             self._check(pending, run.reader)
             run.repetition, run.given, run.given_now = pending["repetition"], *pending["given"]
@@ -190,6 +217,11 @@ class Chain(Fluent, IterableDataset):
         self._pending, self._last, self._seen = None, run.epoch, self._board.read()[1]
         run.begun = True
         return places
+
+    @property
+    def _shuffles(self) -> bool:
+        """Whether one epoch differs from another."""
+        return any(isinstance(stage, (Shuffle, RandomSample)) for stage in self._stages)
 
     # ---------------------------------------------------------------- iterating
 

@@ -113,6 +113,10 @@ class WebDataset(Chain):
             self._repetitions = ENDLESS
 
     @property
+    def _shuffles(self) -> bool:
+        return self.shards.shuffled or self.shards.resampled or super()._shuffles
+
+    @property
     def urls(self) -> tuple[str, ...]:
         """All shards."""
         return self.shards.urls

@@ -31,13 +31,15 @@ def is_local(url: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """What can be said before it is opened. UnavailableError for a command, ValueError for a URL that names no object."""
+    """What can be said before it is opened. UnavailableError for a command, ValueError for a URL that names no object, or for a pattern."""
     if url.startswith("pipe:"):
         raise UnavailableError(f"{url}: shards are not read from commands; give the URL that the command reads (s3://, https://, ...)")
     if not is_local(url):
         from millrace.stores.locations import locate
 
         locate(url)
+    elif any(sign in url for sign in "*?{") and not os.path.exists(os.path.expanduser(url.removeprefix("file:"))):
+        raise ValueError(f"{url!r} is no file; shards are named by {{000..127}}, {{a,b}} or a list: sorted(glob.glob(...)) makes one")
 
 
 def opened_shards(

@@ -20,8 +20,10 @@ def expand_urls(urls: Union[str, Iterable[str]]) -> list[str]:
     if isinstance(urls, (str, os.PathLike)):
         parts = os.fspath(urls).split("::")
         result = [url for part in parts for url in expand_braces(_with_variables(part))]
-    else:
+    elif isinstance(urls, Iterable):
         result = [os.fspath(url) for url in urls]
+    else:
+        raise TypeError(f"urls should be a string, a path or a list of these, but is {urls!r}")
     for number, url in enumerate(result):
         if not isinstance(url, str) or not url:
             raise ValueError(f"shard {number} should be a path or URL, but is {url!r}")
