@@ -164,39 +164,37 @@ class DiskCache:
             os.close(fd)
 
     def _make_room(self, need: int, keep: str) -> bool:
-        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go."""
-        entries, names = [], set()
-        listed = list(os.scandir(self.folder))
-        for item in listed:
-            if item.name.endswith(".map"):
-                names.add(item.name[:-4])
-        for item in listed:
+        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go.
+
+        Looks at every file of the folder, a few microseconds each; at locks only where they matter.
+        """
+        entries, files = [], {}
+        for item in list(os.scandir(self.folder)):
             stem, _, kind = item.name.partition(".")
-            if kind == "map.tmp" or (kind == "data" and stem not in names):
-                _remove(Path(item.path))
-            elif kind == "map" and stem != keep:
-                with contextlib.suppress(FileNotFoundError):
-                    entries.append((item.stat().st_mtime_ns, stem))
-        entries.sort()
-        used = stored = 0  # with and without what those in use may still bring
-        idle = []
-        for _, stem in entries:
-            size, on_disk, in_use = self._measure(stem)
-            used += size if in_use else on_disk
-            stored += on_disk
-            if not in_use:
-                idle.append((stem, on_disk))
-        if keep in names:
             with contextlib.suppress(FileNotFoundError):
-                kept = os.stat(self.folder / f"{keep}.data").st_blocks * 512
-                used, stored = used + kept, stored + kept
-        limit = self._limit(stored)
-        for stem, on_disk in idle:
-            if used + need <= limit:
+                if kind == "map.tmp":
+                    _remove(Path(item.path))
+                elif kind == "map":
+                    entries.append((item.stat().st_mtime_ns, stem))
+                elif kind == "data":
+                    status = item.stat()
+                    files[stem] = status.st_size, status.st_blocks * 512
+        entries.sort()
+        for stem in files.keys() - {stem for _, stem in entries}:
+            _remove(self.folder / f"{stem}.data")
+        used, stored = {}, 0  # what each may come to have, and what all have now
+        for _, stem in entries:
+            size, on_disk = files.get(stem, (0, 0))
+            stored += on_disk
+            used[stem] = size if on_disk < size and stem != keep and self._measure(stem)[2] else on_disk
+        total, limit = sum(used.values()), self._limit(stored)
+        for _, stem in entries:
+            if total + need <= limit:
                 break
-            if self._evict(stem):
-                used -= on_disk
-        return used + need <= limit
+            if stem != keep and not self._measure(stem)[2]:
+                self._evict(stem)
+                total -= used[stem]
+        return total + need <= limit
 
     def _limit(self, stored: int) -> int:
         if self.max_bytes is not None:
@@ -221,11 +219,10 @@ class DiskCache:
             os.close(fd)
         return status.st_size, status.st_blocks * 512, in_use
 
-    def _evict(self, stem: str) -> bool:
+    def _evict(self, stem: str) -> None:
         # Entries are opened under the folder's lock, so nobody comes between the look and the removal.
         _remove(self.folder / f"{stem}.map", self.folder / f"{stem}.data")
         self._evicted += 1
-        return True
 
     # ------------------------------------------------------------------ going without, and numbers
 
