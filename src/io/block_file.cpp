@@ -264,13 +264,13 @@ void BlockFile::drop(int64_t first, int64_t last) {
   }
 }
 
-// Least recently used blocks go while more than max_held_bytes are in memory. Needs mutex_.
+// Least recently used blocks go while more than max_held_bytes are in memory, but those that a reader is about to take. Needs mutex_.
 void BlockFile::trim() {
   while (options_.max_held_bytes > 0 && stats_.held_bytes > options_.max_held_bytes) {
     int64_t oldest = -1;
     for (int64_t block = 0; block < blocks(); ++block) {
       const Block& b = blocks_[static_cast<size_t>(block)];
-      if (b.on_disk || b.filled < length_of(block) || pinned(block)) continue;
+      if (b.on_disk || b.filled < length_of(block) || b.waiting > 0 || pinned(block)) continue;
       if (oldest < 0 || b.used < blocks_[static_cast<size_t>(oldest)].used) oldest = block;
     }
     if (oldest < 0) return;

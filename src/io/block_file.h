@@ -9,8 +9,9 @@
 // verified before this process reads it first; one that does not match is fetched again.
 //
 // Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls to 0 only when no read and
-// no write has the block pinned: behind a sequential reader, over `max_held_bytes`, or when verification failed. write() takes only
-// what continues a block, so two transfers of the same bytes may race: each byte is stored once.
+// no write has the block pinned: behind a sequential reader, or over `max_held_bytes`. One whose verification failed goes at once: who
+// reads it meanwhile verifies it, too, and finds the same. write() takes only what continues a block, so two transfers of the same bytes
+// may race: each byte is stored once.
 //
 // Locks: `writing_` (one write() at a time), then `mutex_` (everything else); no file is read or written under `mutex_`, but 8-byte
 // records. read_at() wakes at least every 50 ms to call `while_waiting`, which may throw. Readers keep the file alive; a forked child
@@ -42,7 +43,7 @@ struct BlockFileOptions {
   std::string verified_as;         // the entry's name in verified_blocks.h; empty: nothing is remembered
   int wake_fd = -1;                // an eventfd that is written to when the fetcher should look here; duplicated
   bool sequential = false;         // release what lies behind the reader
-  int64_t max_held_bytes = 0;      // 0: no bound; else the least recently used blocks in memory go
+  int64_t max_held_bytes = 0;      // 0: no bound; else the least recently used blocks in memory go, but what readers wait for
   std::function<void()> while_waiting;
 };
 
@@ -92,12 +93,14 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
     bool verified = false;          // written here, or compared with its record
     bool used_up = false;           // released: write() leaves it alone until it is wanted again
     bool wanted = false;            // in wanted_
+    uint16_t waiting = 0;           // readers that wait for it
     bool fetched = false, touched = false;
   };
   struct Piece {
     int64_t first, last;  // blocks, inclusive
     size_t bytes;
     bool on_disk, verified;
+    uint32_t checksum;  // of the only block, when it is to be verified
   };
 
   bool is_on_disk() const;  // the whole of it, in the cache

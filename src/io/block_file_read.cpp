@@ -78,11 +78,12 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
     for (int64_t block = piece.first; block <= piece.last; ++block) {
       Block& b = blocks_[static_cast<size_t>(block)];
       if (good) {
-        b.verified = true;
+        if (!piece.verified && b.checksum == piece.checksum) b.verified = true;
         b.used = ++clock_;
         touch(b);
-      } else if (b.filled == length_of(block) && b.on_disk && !pinned(block)) {
-        // What lies on disk is not what was put there: it is absent, for all processes, and asked for again.
+      } else if (b.filled == length_of(block) && b.on_disk && !b.verified && b.checksum == piece.checksum) {
+        // What lies on disk is not what was put there: it is absent, for all processes, and asked for again. Others may be verifying it
+        // now; waiting until none is would be for ever, when each of them waits so.
         constexpr uint64_t kAbsent = 0;
         [[maybe_unused]] const ssize_t put = ::pwrite(map_.get(), &kAbsent, sizeof kAbsent, options_.map_offset + block * 8);
         b.filled = 0;
@@ -116,7 +117,9 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
     for (int64_t block = first; block <= last; ++block)
       if (!have(block)) want(block);
     waited = true;
+    ++blocks_[static_cast<size_t>(first)].waiting;
     arrived_.wait_for(lock, kSlice);
+    --blocks_[static_cast<size_t>(first)].waiting;
     if (options_.while_waiting && !have(first)) {
       lock.unlock();
       options_.while_waiting();
@@ -126,7 +129,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   if (waited) stats_.waited_ns += now_ns() - start;
   const Block& b = blocks_[static_cast<size_t>(first)];
   if (!b.verified) recall();
-  Piece piece{first, first, 0, b.on_disk, b.verified};
+  Piece piece{first, first, 0, b.on_disk, b.verified, b.checksum};
   while (piece.verified && begin_of(piece.last + 1) < end && have(piece.last + 1)) {
     const Block& next = blocks_[static_cast<size_t>(piece.last + 1)];
     if (next.on_disk != piece.on_disk || !next.verified) break;
@@ -140,11 +143,10 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
 bool BlockFile::verify(const Piece& piece, int64_t offset, std::span<uint8_t> into) const {
   const int64_t begin = begin_of(piece.first);
   const uint32_t length = length_of(piece.first);
-  const uint32_t expected = blocks_[static_cast<size_t>(piece.first)].checksum;  // pinned, so nobody changes it
-  if (into.size() == length) return read_all(cache_.get(), into, begin) && crc32c(0, into) == expected;
+  if (into.size() == length) return read_all(cache_.get(), into, begin) && crc32c(0, into) == piece.checksum;
   thread_local std::vector<uint8_t> whole;
   whole.resize(length);
-  if (!read_all(cache_.get(), whole, begin) || crc32c(0, whole) != expected) return false;
+  if (!read_all(cache_.get(), whole, begin) || crc32c(0, whole) != piece.checksum) return false;
   std::copy_n(whole.begin() + (offset - begin), into.size(), into.begin());
   return true;
 }

@@ -102,7 +102,7 @@ def test_kills(tmp_path: Path) -> None:
             time.sleep(0.02)
         assert cache.stats()["bytes"] <= BOUND + 200_000
         tiny = DiskCache(tmp_path, MIB)
-        tiny.admit("http://none/", 100_000, "").close()
+        tiny.admit("http://none/", 100_000, "1").close()
         left = {p.name for p in tmp_path.iterdir()}
         assert len(left) == 3 and tiny.stats()["bytes"] < MIB, left
         print(f"{killed} kills, {right} shards read by those who lived long enough, {time.monotonic() - begun:.0f} s")

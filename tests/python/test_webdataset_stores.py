@@ -45,6 +45,8 @@ class Stream:
     def close(self):
         self.log.append("closed")
 
+    finish = close
+
 
 @pytest.fixture
 def fake_store(monkeypatch):

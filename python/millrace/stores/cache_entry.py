@@ -10,6 +10,7 @@ with the process:
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,6 +19,8 @@ import weakref
 import zlib
 from pathlib import Path
 
+from .locations import shown
+
 HEADER_BYTES = 4096
 MAGIC = b"millrace block map 1\n"
 
@@ -25,7 +28,7 @@ _open_entries: weakref.WeakSet[CacheEntry] = weakref.WeakSet()
 
 
 class CacheEntry:
-    """An entry in use. Its owner closes it; a forked child closes what it inherited by itself."""
+    """An entry in use, until it is closed or collected; a forked child closes what it inherited by itself."""
 
     map_offset = HEADER_BYTES
 
@@ -53,6 +56,15 @@ class CacheEntry:
         return True
 
     def close(self) -> None:
+        if self.lock_fd >= 0:
+            unlock(self.lock_fd)
+        self.abandon()
+
+    def __del__(self) -> None:
+        self.close()  # of an object that was given up while it was admitted
+
+    def abandon(self) -> None:
+        """Closes the descriptors and leaves the lock to the process that this one was forked from."""
         data_fd, self.data_fd = self.data_fd, -1
         map_fd, self.map_fd = self.map_fd, -1
         lock_fd, self.lock_fd = self.lock_fd, -1
@@ -63,16 +75,22 @@ class CacheEntry:
 
 def _close_inherited() -> None:
     for entry in list(_open_entries):
-        entry.close()
+        entry.abandon()
 
 
 os.register_at_fork(after_in_child=_close_inherited)
 
 
+def unlock(fd: int) -> None:
+    """Ends its flock, which closing does not while a process that was forked meanwhile has the descriptor, too."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -> None:
     """A map without blocks, at full length, so that a full disk is noticed now."""
     blocks = -(-size // block_bytes)
-    header = {"id": os.urandom(12).hex(), "url": url[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
+    header = {"id": os.urandom(12).hex(), "url": shown(url)[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
     line = json.dumps(header).encode()
     start = MAGIC + b"%08x " % zlib.crc32(line) + line
     with open(path, "xb", buffering=0) as file:

@@ -1,10 +1,10 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
 
-An entry is one version of an object (its map says which: size, ETag or date; another one takes its place), a sparse file that
-fills block by block. A block counts once its checksum stands in the map beside it, so a process may be killed at any
-instruction: what it had finished stays, and whoever reads the object next goes on from there. A process verifies a block before
-its first read of it, unless it wrote it itself; one that does not match is fetched again. Nothing is flushed: after a crash of
-the machine the verification finds what did not reach the disk.
+An entry is one version of an object (its map says which: size, ETag or date; another one takes its place; what has neither is not
+cached), a sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a process may
+be killed at any instruction: what it had finished stays, and whoever reads the object next goes on from there. A process verifies
+a block before its first read of it, unless it wrote it itself; one that does not match is fetched again. Nothing is flushed:
+after a crash of the machine the verification finds what did not reach the disk.
 
 Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
 those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different
@@ -25,22 +25,26 @@ import os
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .cache_entry import CacheEntry, name_of_map, write_map
+from .cache_entry import CacheEntry, name_of_map, unlock, write_map
 from .settings import BLOCK_BYTES
 
 FREE_SHARE = 0.1
 LOCK_SECONDS = 10.0  # a process that holds the folder's lock longer is stopped or its disk hangs
 REST_SECONDS = 60.0
 
+_caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
+
 
 class DiskCache:
     """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what leaves a tenth of the disk free.
 
-    Picklable; a copy counts for itself. Errors of the disk never end a run: it goes on without the cache, with one RuntimeWarning.
+    Picklable; a copy counts for itself, and so does a forked child. Errors of the disk never end a run: it goes on without the cache,
+    with one RuntimeWarning.
     """
 
     def __init__(self, folder: str | os.PathLike[str], max_bytes: int | None = None) -> None:
@@ -51,6 +55,7 @@ class DiskCache:
         self.folder = Path(folder)
         self.max_bytes = max_bytes
         self._reset()
+        _caches.add(self)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
@@ -81,10 +86,13 @@ class DiskCache:
         """The entry of this version of the object, in use until it is closed; None: go without. Older versions go. Any thread."""
         if size == 0 or time.monotonic() < self._rest_until:
             return None
+        if not version:
+            return self._bypass("the store gives neither an ETag nor a date, by which a changed object would be noticed")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._folder_lock() as locked:
                 if not locked:
+                    self._rest_until = time.monotonic() + REST_SECONDS
                     return self._bypass("another process holds the folder's lock and does not move")
                 return self._admit(url, size, version)
         except OSError as error:
@@ -128,6 +136,7 @@ class DiskCache:
             pass
         finally:
             for fd in fds:
+                unlock(fd)
                 os.close(fd)
         # None there, another version, or damaged: those who have it open keep their descriptors, the next ones get a new entry.
         _remove(data, map_path)
@@ -151,46 +160,47 @@ class DiskCache:
                     time.sleep(0.005)
             yield True
         finally:
+            unlock(fd)
             os.close(fd)
 
     def _make_room(self, need: int, keep: str) -> bool:
-        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go."""
-        entries, names = [], set()
-        listed = list(os.scandir(self.folder))
-        for item in listed:
-            if item.name.endswith(".map"):
-                names.add(item.name[:-4])
-        for item in listed:
-            stem, _, kind = item.name.partition(".")
-            if kind == "map.tmp" or (kind == "data" and stem not in names):
-                _remove(Path(item.path))
-            elif kind == "map" and stem != keep:
-                with contextlib.suppress(FileNotFoundError):
-                    entries.append((item.stat().st_mtime_ns, stem))
-        entries.sort()
-        used = 0
-        idle = []
-        for _, stem in entries:
-            size, on_disk, in_use = self._measure(stem)
-            used += size if in_use else on_disk
-            if not in_use:
-                idle.append((stem, on_disk))
-        if keep in names:
-            with contextlib.suppress(FileNotFoundError):
-                used += os.stat(self.folder / f"{keep}.data").st_blocks * 512
-        limit = self._limit(used)
-        for stem, on_disk in idle:
-            if used + need <= limit:
-                break
-            if self._evict(stem):
-                used -= on_disk
-        return used + need <= limit
+        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go.
 
-    def _limit(self, used: int) -> int:
+        Looks at every file of the folder, a few microseconds each; at locks only where they matter.
+        """
+        entries, files = [], {}
+        for item in list(os.scandir(self.folder)):
+            stem, _, kind = item.name.partition(".")
+            with contextlib.suppress(FileNotFoundError):
+                if kind == "map.tmp":
+                    _remove(Path(item.path))
+                elif kind == "map":
+                    entries.append((item.stat().st_mtime_ns, stem))
+                elif kind == "data":
+                    status = item.stat()
+                    files[stem] = status.st_size, status.st_blocks * 512
+        entries.sort()
+        for stem in files.keys() - {stem for _, stem in entries}:
+            _remove(self.folder / f"{stem}.data")
+        used, stored = {}, 0  # what each may come to have, and what all have now
+        for _, stem in entries:
+            size, on_disk = files.get(stem, (0, 0))
+            stored += on_disk
+            used[stem] = size if on_disk < size and stem != keep and self._measure(stem)[2] else on_disk
+        total, limit = sum(used.values()), self._limit(stored)
+        for _, stem in entries:
+            if total + need <= limit:
+                break
+            if stem != keep and not self._measure(stem)[2]:
+                self._evict(stem)
+                total -= used[stem]
+        return total + need <= limit
+
+    def _limit(self, stored: int) -> int:
         if self.max_bytes is not None:
             return self.max_bytes
         disk = os.statvfs(self.folder)
-        return used + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        return stored + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
 
     def _measure(self, stem: str) -> tuple[int, int, bool]:
         """(bytes of the object, bytes on disk, in use)."""
@@ -205,14 +215,14 @@ class DiskCache:
         except BlockingIOError:
             in_use = True
         finally:
+            unlock(fd)
             os.close(fd)
         return status.st_size, status.st_blocks * 512, in_use
 
-    def _evict(self, stem: str) -> bool:
+    def _evict(self, stem: str) -> None:
         # Entries are opened under the folder's lock, so nobody comes between the look and the removal.
         _remove(self.folder / f"{stem}.map", self.folder / f"{stem}.data")
         self._evicted += 1
-        return True
 
     # ------------------------------------------------------------------ going without, and numbers
 
@@ -268,6 +278,14 @@ class DiskCache:
             "hits": hits, "misses": misses, "hit_rate": hits / (hits + misses) if hits + misses else None, "repaired": repaired,
             "evicted": self._evicted, "bypassed": self._bypassed, "entries": entries, "bytes": size,
         }
+
+
+def _after_fork() -> None:
+    for cache in list(_caches):  # its lock may have been held, and the files are the parent's
+        cache._reset()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _stem(url: str) -> str:

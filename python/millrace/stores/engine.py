@@ -1,13 +1,15 @@
 """The thread that talks to stores: one per process, an asyncio loop, there while anything is open.
 
 Everything about requests happens on this thread, so nothing of it needs a lock; what other threads do is ask for blocks (an eventfd
-wakes the loop), wait for futures, and close. The thread ends a moment after the last owner has gone. A forked child starts without:
-what it opens is its own.
+wakes the loop), wait for futures, and close. The thread ends a moment after the last owner has gone, and before the interpreter does: one
+that comes back from native code later aborts the process. A forked child starts without: what it opens is its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from .clients import client_for
 from .locations import Location
 
 IDLE_SECONDS = 0.2
+EXIT_SECONDS = 5.0  # what the interpreter's end waits for the thread at most
 
 
 class Engine:
@@ -32,7 +35,9 @@ class Engine:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.run_until_complete(_cancelled(asyncio.all_tasks(self.loop)))
+            with contextlib.suppress(RuntimeError):  # at the interpreter's end: no new threads, but the executor's have gone already
+                self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
 
@@ -48,6 +53,17 @@ class Engine:
         self._owners.discard(owner)
         if not self._owners:
             self.loop.call_later(IDLE_SECONDS, self._end_if_idle)
+
+    def end(self) -> None:
+        """From another thread, whoever still owns it: reads that wait raise, and the thread has gone."""
+        with contextlib.suppress(RuntimeError):  # its loop has ended already
+            self.post(self._end_now)
+        self._thread.join(EXIT_SECONDS)
+
+    def _end_now(self) -> None:
+        for owner in list(self._owners):
+            owner.close()
+        self._end_if_idle()
 
     def _end_if_idle(self) -> None:
         global _engine
@@ -66,6 +82,12 @@ class Engine:
         if key not in self._clients:
             self._clients[key] = client_for(location, options, connect_timeout)
         return self._clients[key]
+
+
+async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 _engine: Engine | None = None
@@ -89,3 +111,10 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+@atexit.register
+def _at_exit() -> None:
+    engine = _engine
+    if engine is not None:
+        engine.end()

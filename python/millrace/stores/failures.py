@@ -11,6 +11,7 @@ import errno
 import re
 
 from ..errors import CorruptDataError, UnavailableError, corrupt_data
+from .locations import shown, without_secrets
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _EXPIRED = re.compile(r"ExpiredToken|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|RequestTimeTooSkewed")
@@ -29,6 +30,7 @@ class Throttled(OSError):
 
 
 def changed(url: str, what: str) -> CorruptDataError:
+    url = shown(url)
     return corrupt_data(url, f"{url} changed while it was read ({what}); start over when nobody writes to it any more")
 
 
@@ -62,6 +64,8 @@ def classify(error: BaseException, url: str) -> tuple[bool, Exception]:
     if isinstance(error, (CorruptDataError, UnavailableError)):
         return False, error
     text = str(error).split("\n\nDebug source")[0].strip() or type(error).__name__
+    text = without_secrets(text.replace(url, shown(url)))
+    url = shown(url)
     status = status_of(error)
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) or status in (404, 410):
@@ -77,7 +81,10 @@ def classify(error: BaseException, url: str) -> tuple[bool, Exception]:
         return False, error if isinstance(error, Exception) else OSError(text)
     if status is not None and 400 <= status < 500 and status not in _TRANSIENT_4XX:
         return False, OSError(errno.EIO, f"the store answered {status}: {_first_line(text)}", url)
-    if _CREDENTIALS.search(text):
+    said = text
+    for named in url.partition("://")[2].removesuffix("?...").partition("/"):  # an object's own name says nothing
+        said = said.replace(named, "") if _CREDENTIALS.search(named) else said
+    if _CREDENTIALS.search(said):
         return False, PermissionError(errno.EACCES, f"no credentials were found: {_first_line(text)}; set the store's variables "
                                       "(AWS_ACCESS_KEY_ID, AWS_PROFILE, ...) or, for a public bucket, "
                                       "store_options={'skip_signature': True}", url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -39,6 +40,20 @@ def locate(url: str | os.PathLike[str]) -> Location:
         return _checked(Location(text, scheme, root=f"{scheme}://{parts.netloc}/{query}", path=unquote(parts.path.lstrip("/"))))
     bucket, _, path = rest.partition("/")
     return _checked(Location(text, scheme, root=f"{scheme}://{bucket}", path=path))
+
+
+def shown(url: str) -> str:
+    """A URL for messages and for files that stay: user, password and query, which may be secrets, are left out."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    rest = re.sub(r"^[^/?#]*@", "", rest)
+    return f"{scheme}://{rest}" if "?" not in rest else f"{scheme}://{rest.partition('?')[0]}?..."
+
+
+def without_secrets(text: str) -> str:
+    """The same for every URL in a message."""
+    return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>)]+", lambda found: shown(found[0]), text)
 
 
 def _checked(location: Location) -> Location:

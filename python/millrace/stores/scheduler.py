@@ -48,6 +48,7 @@ class Scheduler:
         self.queue: deque[Transfer] = deque()  # to be opened
         self.in_flight = 0
         self.closed = False
+        self.finishing = not sequential  # closes when nothing is read any more
 
     def start(self) -> None:
         self.engine.loop.add_reader(self.wake_fd, self.pump)
@@ -65,6 +66,9 @@ class Scheduler:
         if not self.sequential:
             while self.queue:
                 self._open(self.queue.popleft())
+            return
+        if self.finishing and not self.transfers and not self.queue:
+            self.close()
             return
         counts = self.counts
         counts.held_bytes_peak = max(counts.held_bytes_peak, used)
@@ -168,6 +172,10 @@ class Scheduler:
             self.in_flight -= 1
             transfer.tasks.discard(task)
             done()
+            # What no handler expected, such as a panic of a client's library. After a close() this changes nothing.
+            error = ConnectionError("the request was given up") if task.cancelled() else task.exception()
+            if error is not None:
+                transfer.fail(error)
             if transfer.file is None and transfer in self.transfers:
                 self.transfers.remove(transfer)  # it could not be opened
             self.pump()
@@ -182,7 +190,15 @@ class Scheduler:
             self.counts.waited_seconds += stats["waited_seconds"]
             self.counts.repaired_blocks += stats["repaired_blocks"]
         transfer.close()
-        if not self.sequential and not self.transfers and not self.queue:
+        self._close_if_done()
+
+    def finish(self) -> None:
+        """No more objects come: closes when those that were handed out are not read any more."""
+        self.finishing = True
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        if self.finishing and not self.transfers and not self.queue:
             self.close()
 
     def close(self) -> None:

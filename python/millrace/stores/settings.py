@@ -11,8 +11,9 @@ SMALL_BLOCK_BYTES = 256 << 10  # of objects that are read in any order and not c
 
 @dataclass(frozen=True)
 class Settings:
-    """`memory`: bytes that may be in memory or on their way; `stall_timeout`: seconds without 256 KiB more after which a request is
-    given up and its rest asked for again; `retries`: failures in a row, without a byte between, after which an object is."""
+    """`memory`: bytes that may be in memory or on their way; `stall_timeout`: seconds without 256 KiB more (less after failures,
+    4 KiB at least) after which a request is given up and its rest asked for again; `retries`: failures in a row, without a byte
+    between, after which an object is."""
 
     memory: int = 256 << 20
     max_requests: int = 64

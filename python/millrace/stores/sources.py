@@ -94,6 +94,10 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
             source = ready.result()
         except concurrent.futures.CancelledError:
             raise UnavailableError("this stream of shards was closed while it waited") from None
+        except BaseException:
+            if not ready.done():  # Ctrl-C: the shard is still to come
+                self._ahead.appendleft((url, item))
+            raise
         item.handed_out, item.ready = True, None
         owner.engine.post(owner.pump)
         return url, source
@@ -141,6 +145,14 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         self._ahead.clear()
         if self._finalizer is not None:
             self._finalizer()
+
+    def finish(self) -> None:
+        """No more shards are asked for. Those that were handed out can be read as before, until their sources go."""
+        self._closed = True
+        if self._ahead:
+            self.close()
+        elif self._finalizer is not None and self._finalizer.detach() is not None:
+            self._owner.engine.post(self._owner.finish)
 
     def __enter__(self) -> ShardStream:
         return self

@@ -16,15 +16,18 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from .._core import BlockFile
+from ..errors import corrupt_data
 from .clients import CHUNK_BYTES, MOST_CHUNK_BYTES, Meta, RangesUnsupported
 from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
-from .locations import Location
+from .locations import Location, shown
 from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 MAX_BACKOFF = 20.0
+LEAST_CHUNK_BYTES = 4 << 10
+MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
 
@@ -65,13 +68,15 @@ class Transfer:
             else:
                 response = await self._retrying(self._first_range)
                 self.meta = response[0]
+            if self.meta.size > MOST_BYTES:
+                what = f"the store says that it has {self.meta.size} bytes, and what has more than {MOST_BYTES} (64 TiB) is not read"
+                raise GaveUp(corrupt_data(shown(self.location.url), what))
             if cache is not None:
                 self.entry = await asyncio.to_thread(cache.admit, self.location.url, self.meta.size, self.meta.version)
             self._make_file()
         except Exception as error:
             self._close_entry()
-            if self.ready is not None and not self.ready.done():
-                self.ready.set_exception(classify(error, self.location.url)[1])
+            self.fail(error)
             return
         if response is not None and self.file.next_missing(0) == 0:
             count = self.file.blocks if self.whole else min(self.file.blocks, self._first_blocks())
@@ -126,11 +131,18 @@ class Transfer:
             if self.file.stats()["cache_errno"]:
                 self.owner.cache.give_up(self.file.stats()["cache_errno"])
         except Exception as error:
-            kind, message, code = as_block_failure(classify(error, self.location.url)[1])
-            self.file.fail(kind, message, code)
+            self.fail(error)
         finally:
             if self.entry is not None and locked:
                 self.entry.unlock(first, count)
+
+    def fail(self, error: BaseException) -> None:
+        """Readers, or who waits for the object to be opened, get this error."""
+        final, ready = classify(error, self.location.url)[1], self.ready
+        if ready is not None and not ready.done():
+            ready.set_exception(final)
+        if self.file is not None:
+            self.file.fail(*as_block_failure(final))
 
     async def _claim(self, first: int, count: int) -> bool:
         """True: the blocks are ours to bring. False: another process brought them. Locks of killed processes are the kernel's to end."""
@@ -192,7 +204,8 @@ class Transfer:
             counts.requests += 1
             if self.whole:
                 start = 0
-            chunk = max(1, self.owner.chunk_bytes >> 3 * patience.failures)  # a connection that breaks early may break early again
+            # A connection that breaks early may break early again; one that gives less than that in stall_timeout never ends.
+            chunk = max(LEAST_CHUNK_BYTES, self.owner.chunk_bytes >> 3 * patience.failures)
             get = self._client.get(self.location.path, start, None if self.whole else end, self.meta.etag, chunk)
             response = await self._within_stall(get)
         meta, at, chunks = response
@@ -214,9 +227,15 @@ class Transfer:
             start += len(chunk)
             self.owner.control.received(len(chunk))
             while self.whole and self.owner.too_far_ahead(self, start):
+                if self._reader_went_back():
+                    raise BrokenTransfer(f"{self.location.url}: the reader went back, and the server sends whole objects only")
                 await asyncio.sleep(0.01)
         rate = (start - first_byte) / max(1e-3, time.monotonic() - begun)
         self.owner.chunk_bytes = int(min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20)))  # twenty a second are enough
+
+    def _reader_went_back(self) -> bool:
+        """To a block that was let go: what comes here is not what it waits for, and it is what this waits for."""
+        return self.file.filled(self.file.stats()["position"] // self.block_bytes) == 0
 
     def _first_missing(self, first: int, count: int) -> int | None:
         """The offset of the first byte of these blocks that is not here."""

@@ -191,6 +191,28 @@ TEST(BlockFile, HoldsNoMoreThanItMay) {
   }
 }
 
+TEST(BlockFile, KeepsWhatAReaderWaitsFor) {
+  const auto data = pattern(20'000);
+  const auto file = make(20'000, false, 4 * kBlock);
+  std::atomic<int> done{0};
+  std::vector<std::thread> readers;
+  for (int64_t block = 0; block < 12; ++block)
+    readers.emplace_back([&, block, source = file->reader()] {
+      try {
+        const auto got = read(*source, block * kBlock, kBlock);
+        if (std::equal(got.begin(), got.end(), data.begin() + block * kBlock)) ++done;
+      } catch (const Error&) {
+      }
+    });
+  for (size_t asked = 0; asked < 12;) asked += file->take_wanted().size();
+  for (int64_t block = 0; block < 12; ++block) file->write(block * kBlock, part(data, block * kBlock, 900));
+  for (int64_t block = 0; block < 12; ++block) file->write(block * kBlock + 900, part(data, block * kBlock + 900, 100));
+  for (int i = 0; i < 500 && done < 12; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  file->close();
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(done, 12) << "each block was brought once, and its reader was there";
+}
+
 TEST(BlockFile, ManyReadersAndRacingTransfers) {
   const auto data = pattern(120'345);
   for (const bool sequential : {false, true}) {
@@ -229,11 +251,11 @@ struct CacheFiles {
     ::close(data);
     ::close(map);
   }
-  std::shared_ptr<BlockFile> open(int64_t size) const {
+  std::shared_ptr<BlockFile> open(int64_t size, int64_t block_bytes = kBlock) const {
     BlockFileOptions options;
     options.name = "https://host/object";
     options.size = size;
-    options.block_bytes = kBlock;
+    options.block_bytes = block_bytes;
     options.cache_fd = data;
     options.map_fd = map;
     options.map_offset = 64;
@@ -275,6 +297,29 @@ TEST(BlockFileInCache, FetchesAgainWhatDoesNotMatch) {
   EXPECT_EQ(file->stats().repaired_blocks, 2);
   file->refresh();
   EXPECT_EQ(read(*files.open(4500)->reader(), 0, 4500), data) << "for those who come later, too";
+}
+
+// Each of them sees that others read the block, too: somebody has to give it up.
+TEST(BlockFileInCache, ManyReadersOfADamagedBlock) {
+  constexpr int64_t kLarge = 4 << 20;
+  const auto data = pattern(kLarge);
+  const CacheFiles files(kLarge);
+  files.open(kLarge, kLarge)->write(0, data);
+  const uint8_t wrong = static_cast<uint8_t>(data[1234] ^ 1);
+  ASSERT_EQ(::pwrite(files.data, &wrong, 1, 1234), 1);
+  const auto file = files.open(kLarge, kLarge);
+  std::atomic<int> done{0};
+  std::vector<std::thread> readers;
+  for (int64_t i = 0; i < 4; ++i)
+    readers.emplace_back([&, i, source = file->reader()] {
+      if (read(*source, 1234 + i, 1)[0] == data[static_cast<size_t>(1234 + i)]) ++done;
+    });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (done < 4 && std::chrono::steady_clock::now() < until)
+    if (!file->take_wanted().empty()) file->write(0, data);
+  ASSERT_EQ(done, 4);
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(file->stats().repaired_blocks, 1);
 }
 
 TEST(BlockFileInCache, RemembersWhatItVerified) {

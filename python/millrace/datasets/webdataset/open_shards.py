@@ -99,6 +99,7 @@ def _from_stores(urls: Iterable[str], options: StoreOptions) -> Iterator[tuple[s
             try:
                 url, source = next(stream)
             except StopIteration:
+                stream.finish()  # pictures of the last shards may still be read
                 return
             except Exception as error:
                 if not drawn:
