@@ -128,13 +128,12 @@ def _stream_plan(loader: Any) -> Plan:
     stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
     job: Optional[StreamJob] = None
     if stream is not None and not stages.refusing():
-        ask = stages.ask if stream.handler is not None else lambda _, recogniser: recogniser()[1]
-        job = ask("handler", lambda: _stream_job(stream, pipeline, loader))
+        decides = "decides about pictures that cannot be decoded"
+        if stream.handler is None:
+            job = stream.job(pipeline, loader.batch_size, loader.drop_last)
+        else:
+            job = stages.ask("handler", lambda: (decides, stream.job(pipeline, loader.batch_size, loader.drop_last)))
     return Plan(stages.finish(), job)
-
-
-def _stream_job(stream: Stream, pipeline: _core.ImagePipeline, loader: Any) -> tuple[str, StreamJob]:
-    return "decides about pictures that cannot be decoded", stream.job(pipeline, loader.batch_size, loader.drop_last)
 
 
 def _stream(loader: Any) -> tuple[str, Stream]:

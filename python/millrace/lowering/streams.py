@@ -28,9 +28,6 @@ from .jobs import slots_for
 from .refusal import NotLowered
 from .shard_stages import Picture, Recogniser, is_picture_name
 
-_LOCATED_BYTES = 4096
-"""Smaller files are read with their headers, which costs nothing more."""
-
 
 @dataclass(frozen=True)
 class StreamJob:
@@ -87,15 +84,10 @@ class _PictureFlow(ShardFlow):
         self._numbers = None if shards.resampled else shards.share(context).shards
 
     def _reader(self, source: Any) -> Any:
-        if isinstance(source, Exception):
-            raise source
-        # What a store fetches is gone from memory when it was read, so its pictures are read at once.
-        located = _LOCATED_BYTES if isinstance(source, str) or source.is_here else None
-        shards = self._shards
-        reader = _core.ShardReader(
-            source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
-        )
-        return _PictureReader(reader, self)
+        return _PictureReader(super()._reader(source), self)
+
+    def _reads_later(self) -> bool:
+        return True
 
     @property
     def identity(self) -> tuple[int, int]:

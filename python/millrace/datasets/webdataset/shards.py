@@ -125,11 +125,16 @@ class ShardFlow:
         if isinstance(source, Exception):
             raise source
         shards = self._shards
-        # Where other readers take most samples, what is in those is not read.
-        located = None if self._stride == 1 or not isinstance(source, str) else _LOCATED_BYTES
+        # What a store fetches is gone from memory when it was passed, so its files are read at once.
+        is_here = isinstance(source, str) or source.is_here
+        located = _LOCATED_BYTES if is_here and self._reads_later() else None
         return _core.ShardReader(
             source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
         )
+
+    def _reads_later(self) -> bool:
+        """Whether large files are only located. Where other readers take most samples, what is in those is not read."""
+        return self._stride != 1
 
 
 def _read(sample: dict[str, Any]) -> dict[str, Any]:
