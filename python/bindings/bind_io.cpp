@@ -9,19 +9,14 @@
 #include "io/byte_source.h"
 #include "io/crc32c.h"
 #include "millrace/error.h"
+#include "shard_sources.h"
 
 namespace millrace::python {
 namespace {
 
 py::bytes read_at(const ByteSource& source, int64_t offset, int64_t size) {
   if (offset < 0 || size < 0) throw py::value_error("offset and size should be 0 or more");
-  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, size);
-  if (bytes == nullptr) throw py::error_already_set();
-  auto result = py::reinterpret_steal<py::bytes>(bytes);
-  auto* data = reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes));
-  const py::gil_scoped_release release;
-  source.read_at(offset, {data, static_cast<size_t>(size)});
-  return result;
+  return read_bytes(source, offset, size);
 }
 
 // What a wait of BlockFile's calls every 50 ms: Ctrl-C raises in the main thread, which is the only one whose handlers run.
