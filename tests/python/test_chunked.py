@@ -7,6 +7,7 @@ import itertools
 import os
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -296,3 +297,16 @@ def test_a_forked_child_leaves_the_threads_alone():
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert len(list(iterator)) == 99
+
+
+def test_a_shuffle_that_the_cache_cannot_hold_is_warned_of():
+    dataset = Numbers([10] * 50, cache_bytes=10 * 66 * 8)
+    for loader in (DataLoader(dataset, 5, shuffle=True), DataLoader(Subset(dataset, range(9)), 5, shuffle=True, num_workers=1)):
+        assert "order: RandomSampler jumps among 50 chunks" in loader.explain()
+        with pytest.warns(UserWarning, match=r"sampler=dataset\.shuffled\(\)"):
+            iter(loader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for good in (DataLoader(dataset, 5), DataLoader(dataset, 5, sampler=dataset.shuffled()), DataLoader(Numbers([9] * 5), shuffle=True)):
+            iter(good)
+            assert "order:" not in good.explain()
