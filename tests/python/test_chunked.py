@@ -307,6 +307,7 @@ def test_a_shuffle_that_the_cache_cannot_hold_is_warned_of():
             iter(loader)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for good in (DataLoader(dataset, 5), DataLoader(dataset, 5, sampler=dataset.shuffled()), DataLoader(Numbers([9] * 5), shuffle=True)):
+        small = Numbers([9] * 5)
+        for good in (DataLoader(dataset, 5), DataLoader(dataset, 5, sampler=dataset.shuffled()), DataLoader(small, shuffle=True)):
             iter(good)
             assert "order:" not in good.explain()
