@@ -27,8 +27,7 @@ void check_signals() {
 }
 
 std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
-                                          int64_t map_offset, const std::string& verified_as, int wake_fd, bool sequential,
-                                          int64_t max_held_bytes) {
+                                          int64_t map_offset, int wake_fd, bool sequential, int64_t max_held_bytes) {
   BlockFileOptions options;
   options.name = name;
   options.size = size;
@@ -36,7 +35,6 @@ std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size,
   options.cache_fd = cache_fd;
   options.map_fd = map_fd;
   options.map_offset = map_offset;
-  options.verified_as = verified_as;
   options.wake_fd = wake_fd;
   options.sequential = sequential;
   options.max_held_bytes = max_held_bytes;
@@ -87,6 +85,7 @@ py::dict block_stats(const BlockFile& file) {
   d["read_bytes"] = stats.read_bytes;
   d["hit_blocks"] = stats.hit_blocks;
   d["miss_blocks"] = stats.miss_blocks;
+  d["verified_blocks"] = stats.verified_blocks;
   d["repaired_blocks"] = stats.repaired_blocks;
   d["waited_seconds"] = static_cast<double>(stats.waited_ns) * 1e-9;
   d["position"] = stats.position;
@@ -101,8 +100,7 @@ void bind_block_file(py::module_& m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   py::class_<BlockFile, std::shared_ptr<BlockFile>>(m, "BlockFile")
       .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
-           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("verified_as") = "",
-           py::arg("wake_fd") = -1,
+           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("wake_fd") = -1,
            py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
       .def_property_readonly("name", [](const BlockFile& f) { return to_path(f.name()); })
       .def_property_readonly("size", &BlockFile::size)

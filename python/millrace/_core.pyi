@@ -141,7 +141,7 @@ class BlockFile:
     """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
 
     `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset` on); without them
-    blocks lie in memory. `verified_as`: the entry's name, by which this process remembers what it has verified. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
+    blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
     goes. `max_held_bytes`: the least recently used blocks in memory go; 0: no bound. Descriptors are duplicated.
     """
 
@@ -154,7 +154,6 @@ class BlockFile:
         cache_fd: int = -1,
         map_fd: int = -1,
         map_offset: int = 0,
-        verified_as: str = "",
         wake_fd: int = -1,
         sequential: bool = False,
         max_held_bytes: int = 0,

@@ -87,8 +87,7 @@ class Transfer:
 
     def _make_file(self) -> None:
         settings, entry = self.settings, self.entry
-        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset,
-                                             "verified_as": entry.name}
+        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
         self.file = BlockFile(
             self.location.url, self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
             max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
