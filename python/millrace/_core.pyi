@@ -137,6 +137,15 @@ class ShardReader:
     def __iter__(self) -> "ShardReader": ...
     def __next__(self) -> dict[str, Any]: ...
 
+class SourcePool:
+    """Any number of sources, at most `max_open` of which are open at once; src/io/source_pool.h has the rules."""
+
+    def __init__(self, max_open: int) -> None: ...
+    def add(self, name: str | os.PathLike[str], size: int, open: Callable[[], ByteSource]) -> ByteSource:
+        """A source of `size` bytes that `open()` opens when it is read and closed, on whatever thread reads it. It keeps the pool."""
+    @property
+    def open_now(self) -> int: ...
+
 class BlockFile:
     """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
 

@@ -38,18 +38,20 @@ class Patience:
 
 
 class Transfer:
-    def __init__(self, owner: Scheduler, location: Location) -> None:
+    """`meta`, `whole`: what an earlier transfer of the object found out, so that the store is not asked again."""
+
+    def __init__(self, owner: Scheduler, location: Location, meta: Meta | None = None, whole: bool = False) -> None:
         self.owner, self.location, self.settings = owner, location, owner.settings
         self.ready: concurrent.futures.Future | None = concurrent.futures.Future()
         self.file: BlockFile | None = None
         self.entry: Any = None  # of the disk cache
-        self.meta: Meta | None = None
+        self.meta = meta
         self.busy: set[int] = set()  # blocks that a run is bringing
         self.cursor = 0  # blocks before were asked for ahead of the reader
         self.urgent = False  # the consumer waits for it
         self.handed_out = False
         self.known = False  # the cache has an entry of it
-        self.whole = False  # the server sends whole objects only
+        self.whole = whole  # the server sends whole objects only
         self.tasks: set[asyncio.Task] = set()
         self._use_blocks(BLOCK_BYTES if owner.sequential or owner.cache is not None else SMALL_BLOCK_BYTES)
 
@@ -63,7 +65,9 @@ class Transfer:
             self._client = self.owner.engine.client(self.location, self.settings.store_options, self.settings.connect_timeout)
             response = None
             cache = self.owner.cache
-            if self.known:
+            if self.meta is not None:
+                pass
+            elif self.known:
                 self.meta = await self._retrying(lambda: self._client.head(self.location.path))
             else:
                 response = await self._retrying(self._first_range)
