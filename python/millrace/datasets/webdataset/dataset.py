@@ -43,7 +43,8 @@ class WebDataset(Chain):
         detshuffle: no effect, as shuffles are deterministic.
         nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples where there are too few;
             "shards", "samples": these only. None: everybody reads all. Or a function from an iterator of {"url": ...} to one of those that
-            this reader takes, as webdataset's.
+            this reader takes, as webdataset's. While a loader that Accelerate prepared gives each rank its part, ranks do not divide here
+            (a function does what it does: leave it out).
         select_files, rename_files: functions of the names in the archives, called in the order rename, select.
         empty_check: a reader that finds no sample in its shards raises ValueError.
         verbose: prints which shard is opened.
