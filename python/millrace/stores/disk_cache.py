@@ -1,7 +1,7 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
 
 An entry is one version of an object (its map says which: size, ETag or date; another one takes its place; what has neither is not
-cached), a sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a process may
+cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a process may
 be killed at any instruction: what it had finished stays, and whoever reads the object next goes on from there. Blocks that come
 from the disk are verified before they are read, by everyone who opens the entry, and so is all that was written before the machine
 started last; one that does not match is fetched again. Nothing is flushed: after a crash of the machine the verification finds what
@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..signed_urls import unsigned
 from .cache_entry import CacheEntry, is_map_of, unlock, write_map
 from .settings import BLOCK_BYTES
 
@@ -293,7 +294,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _stem(url: str) -> str:
-    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return hashlib.sha256(unsigned(url).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _on_disk(fd: int) -> int:

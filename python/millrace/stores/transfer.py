@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core import BlockFile
 from ..errors import corrupt_data
+from ..signed_urls import is_signed, unsigned
 from .clients import CHUNK_BYTES, MOST_CHUNK_BYTES, Meta, RangesUnsupported
 from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
 from .locations import Location, shown
@@ -68,7 +69,7 @@ class Transfer:
             if self.meta is not None:
                 pass
             elif self.known:
-                self.meta = await self._retrying(lambda: self._client.head(self.location.path))
+                self.meta = await self._retrying(self._look)
             else:
                 response = await self._retrying(self._first_range)
                 self.meta = response[0]
@@ -93,7 +94,7 @@ class Transfer:
         settings, entry = self.settings, self.entry
         fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
         self.file = BlockFile(
-            self.location.url, self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
+            unsigned(self.location.url), self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
             max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
         )
         if entry is not None:
@@ -101,6 +102,17 @@ class Transfer:
 
     def _first_blocks(self) -> int:
         return 1 if self.block_bytes == SMALL_BLOCK_BYTES else self.request_blocks
+
+    async def _look(self) -> Meta:
+        """Size and version. What was signed for GET forbids HEAD: there a byte is asked for."""
+        if not is_signed(self.location.url):
+            return await self._client.head(self.location.path)
+        self.owner.counts.requests += 1
+        try:
+            return (await self._within_stall(self._client.get(self.location.path, 0, 1, None)))[0]
+        except RangesUnsupported:
+            self.whole = True
+            return (await self._within_stall(self._client.get(self.location.path, 0, None, None)))[0]
 
     async def _first_range(self) -> Any:
         """The first range says how large the object is, too: one round trip to the first byte."""

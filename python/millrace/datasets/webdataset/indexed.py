@@ -27,7 +27,7 @@ _DESCRIPTORS = 10  # of a remote shard that is open, with the disk cache
 
 
 class _Remote(NamedTuple):
-    url: str
+    name: str
     size: int
     open: Callable[[], _core.ByteSource]
 
@@ -96,7 +96,7 @@ class IndexedWebDataset(Dataset):
         shards = self._shards
         shard, sample = shards.place(index)
         source, where = shards.sources[shard], shards.indexes[shard]
-        result: dict[str, Any] = {"__key__": where.key(sample), "__url__": self.urls[shard]}
+        result: dict[str, Any] = {"__key__": where.key(sample), "__url__": source.name}
         for suffix, (offset, size) in where.files(sample).items():
             result[suffix] = source.read_at(offset, size)
         return result
@@ -143,7 +143,7 @@ class _Shards:
                 return source, index_of(url, source, path, index_dir)
             shard = remote_object(url, stores, memory)
             source = shard.open()
-            return _Remote(url, source.size, shard.open), index_of(url, source, None, index_dir, shard.meta.version)
+            return _Remote(source.name, source.size, shard.open), index_of(url, source, None, index_dir, shard.meta.version)
 
         with ThreadPoolExecutor(min(_BUILDERS, most_open)) as threads:
             both = list(threads.map(opened, urls))

@@ -14,6 +14,7 @@ from typing import Any, Optional
 
 from millrace import _core
 from millrace.errors import CorruptDataError
+from millrace.signed_urls import unsigned
 
 SUFFIX = ".index"
 
@@ -54,7 +55,7 @@ def _loaded(path: str, shard_bytes: int) -> Optional[_core.TarIndex]:
 
 
 def _kept(url: str, size: int, path: Optional[str], folder: Optional[str], version: str) -> str:
-    name: tuple[Any, ...] = (url, size, version)
+    name: tuple[Any, ...] = (unsigned(url), size, version)
     if path is not None:
         name = (os.path.realpath(path), size, os.stat(path).st_mtime_ns)
     if folder is None:
