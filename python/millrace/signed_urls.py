@@ -3,7 +3,8 @@
 The rule, for URLs with a scheme. User and password before the host go. Of the query these parameters go, in any spelling of their letters:
 
 - X-Amz-..., X-Goog-..., X-Oss-...: signatures of S3, GCS and OSS, version 4;
-- where there is a Signature, also Expires, Key-Pair-Id, Policy, AWSAccessKeyId, OSSAccessKeyId, GoogleAccessId: version 2, and CloudFront's;
+- where there is a Signature, also Expires, Key-Pair-Id, Policy, AWSAccessKeyId, OSSAccessKeyId, GoogleAccessId: version 2, and
+  CloudFront's;
 - where there is a sig, also the other parameters of an Azure SAS (sv, se, sp, sr, ...);
 - token, access_token, auth_token, auth, api_key, apikey, password, secret, credential, hmac.
 

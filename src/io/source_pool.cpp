@@ -23,7 +23,8 @@ class SourcePool::Pooled final : public ByteSource {
   int64_t size() const override { return size_; }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
     if (fork_generation() != pool_->generation_)
-      throw Error(ErrorKind::unavailable, name_ + " was opened before this process was forked; open it in the process that reads it", name_);
+      throw Error(ErrorKind::unavailable, name_ + " was opened before this process was forked; open it in the process that reads it",
+                  name_);
     pool_->opened(*this)->read_at(offset, into);
   }
 

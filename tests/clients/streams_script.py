@@ -102,9 +102,10 @@ def with_lightning(urls: str) -> dict:
 
 def main() -> None:
     framework, urls, folder = sys.argv[1:]
-    found = {
-        "accelerate": lambda: with_accelerate(urls), "trainer": lambda: with_trainer(urls, folder), "lightning": lambda: with_lightning(urls)
-    }[framework]()
+    if framework == "trainer":
+        found = with_trainer(urls, folder)
+    else:
+        found = {"accelerate": with_accelerate, "lightning": with_lightning}[framework](urls)
     if dist.get_rank() == 0:
         Path(folder, "found.json").write_text(json.dumps(found))
 

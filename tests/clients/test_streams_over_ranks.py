@@ -1,4 +1,4 @@
-"""A stream of shards in two processes: each sample once over the ranks, whoever divides it: the stream itself, or Accelerate's prepare()."""
+"""A stream of shards in two processes: each sample once over the ranks, whether the stream divides itself or Accelerate's prepare() does."""
 
 import json
 import os

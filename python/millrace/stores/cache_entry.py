@@ -1,8 +1,8 @@
 """One object in the disk cache: a sparse data file, and a map that says which blocks of it are there.
 
 The map begins with a line of JSON (padded to 4096 bytes, its checksum in front); then 8 bytes per block: a mark and the block's
-CRC32C, written when its bytes are; then the note of what was verified (src/io/verified_blocks.h), if there is one. `lock_fd`, a descriptor of the map that nobody copies, carries the locks, which the kernel ends
-with the process:
+CRC32C, written when its bytes are; then the note of what was verified (src/io/verified_blocks.h), if there is one. `lock_fd`, a
+descriptor of the map that nobody copies, carries the locks, which the kernel ends with the process:
 
 - flock, shared, while the entry is in use: only who gets it exclusively may evict;
 - a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for the lock.

@@ -1,12 +1,12 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
 
 An entry is one version of an object (its map says which: size, ETag or date; another one takes its place; what has neither is not
-cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a process may
-be killed at any instruction: what it had finished stays, and whoever reads the object next goes on from there. Blocks that come
-from the disk are verified before they are read, by everyone who opens the entry, and so is all that was written before the machine
-started last; one that does not match is fetched again. Nothing is flushed: after a crash of the machine the verification finds what
-did not reach the disk. What has stayed in memory since some process verified or wrote it is not verified again, as long as nobody
-wrote to the file (src/io/verified_blocks.h says what that rests on).
+cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file that fills block by block. A block counts once
+its checksum stands in the map beside it, so a process may be killed at any instruction: what it had finished stays, and whoever reads
+the object next goes on from there. Blocks that come from the disk are verified before they are read, by everyone who opens the entry,
+and so is all that was written before the machine started last; one that does not match is fetched again. Nothing is flushed: after a
+crash of the machine the verification finds what did not reach the disk. What has stayed in memory since some process verified or wrote
+it is not verified again, as long as nobody wrote to the file (src/io/verified_blocks.h says what that rests on).
 
 Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
 those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different

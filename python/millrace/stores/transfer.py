@@ -94,8 +94,8 @@ class Transfer:
         settings, entry = self.settings, self.entry
         fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
         self.file = BlockFile(
-            unsigned(self.location.url), self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
-            max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
+            unsigned(self.location.url), self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd,
+            sequential=self.owner.sequential, max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
         )
         if entry is not None:
             self.owner.cache.watch(self.file)
