@@ -137,11 +137,20 @@ class ShardReader:
     def __iter__(self) -> "ShardReader": ...
     def __next__(self) -> dict[str, Any]: ...
 
+class SourcePool:
+    """Any number of sources, at most `max_open` of which are open at once; src/io/source_pool.h has the rules."""
+
+    def __init__(self, max_open: int) -> None: ...
+    def add(self, name: str | os.PathLike[str], size: int, open: Callable[[], ByteSource]) -> ByteSource:
+        """A source of `size` bytes that `open()` opens when it is read and closed, on whatever thread reads it. It keeps the pool."""
+    @property
+    def open_now(self) -> int: ...
+
 class BlockFile:
     """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
 
     `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset` on); without them
-    blocks lie in memory. `verified_as`: the entry's name, by which this process remembers what it has verified. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
+    blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
     goes. `max_held_bytes`: the least recently used blocks in memory go; 0: no bound. Descriptors are duplicated.
     """
 
@@ -154,7 +163,6 @@ class BlockFile:
         cache_fd: int = -1,
         map_fd: int = -1,
         map_offset: int = 0,
-        verified_as: str = "",
         wake_fd: int = -1,
         sequential: bool = False,
         max_held_bytes: int = 0,

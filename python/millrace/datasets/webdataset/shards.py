@@ -11,6 +11,7 @@ import numpy as np
 
 from millrace import _core
 from millrace.samplers.plain import SEED_BITS
+from millrace.signed_urls import unsigned
 
 from .draws import Draws
 from .flow import Context, Flow, Place
@@ -83,7 +84,7 @@ class ShardFlow:
         self._stride = stride
         for url, source in opened_shards(urls, shards.all_local, shards.stores):
             if shards.verbose:
-                print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
+                print(f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}", flush=True)
             reader: Any = None
             while True:
                 try:
