@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -67,6 +68,17 @@ struct Widener {
   }
 };
 
+// What does not fill a vector. Neither side needs to be aligned.
+template <class From, class To>
+HWY_INLINE void widen_rest(const From* in, size_t count, To* out) {
+  for (size_t i = 0; i < count; ++i) {
+    From number;
+    std::memcpy(&number, reinterpret_cast<const uint8_t*>(in) + i * sizeof(From), sizeof(From));
+    const To value = static_cast<To>(number);
+    std::memcpy(reinterpret_cast<uint8_t*>(out) + i * sizeof(To), &value, sizeof(To));
+  }
+}
+
 template <class From, class To, bool kStream>
 HWY_INLINE void widen_from(const From* in, size_t count, To* out) {
   using W = Widener<From, To, kStream>;
@@ -74,7 +86,8 @@ HWY_INLINE void widen_from(const From* in, size_t count, To* out) {
   size_t i = 0;
   if constexpr (kStream) {  // streamed stores are aligned
     const size_t past = reinterpret_cast<uintptr_t>(out) / sizeof(To) % lanes;
-    for (const size_t end = std::min(count, past ? lanes - past : 0); i < end; ++i) out[i] = static_cast<To>(in[i]);
+    i = std::min(count, past ? lanes - past : 0);
+    widen_rest(in, i, out);
   }
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
     W::group(in + i, out + i);
@@ -84,7 +97,7 @@ HWY_INLINE void widen_from(const From* in, size_t count, To* out) {
     W::group(in + i, out + i);
     i += lanes;
   }
-  for (; i < count; ++i) out[i] = static_cast<To>(in[i]);
+  widen_rest(in + i, count - i, out + i);
   if constexpr (kStream) hwy::FlushStream();  // ordered with nothing else
 }
 

@@ -1,5 +1,7 @@
 #include "core/bus_guard.h"
 
+#include <pthread.h>
+
 #include <csetjmp>
 #include <csignal>
 
@@ -13,9 +15,15 @@ struct Jump {
   const void* volatile at = nullptr;
 };
 
-// Initial-exec: a handler must not come to allocate a thread's storage.
-__attribute__((tls_model("initial-exec"))) constinit thread_local Jump* active = nullptr;
-__attribute__((tls_model("initial-exec"))) constinit thread_local bool forwarding = false;
+// Per thread: null, the Jump of a body that runs, or `kForwarding`. No thread_local: of a library that was loaded later its first use
+// allocates, which a handler must not.
+pthread_key_t new_key() {
+  pthread_key_t key;
+  pthread_key_create(&key, nullptr);
+  return key;
+}
+const pthread_key_t active = new_key();
+const char kForwarding = 0;
 
 // Who had the signal before us. Never freed: a handler may be reading it, and there are as many as there were newcomers.
 std::atomic<const struct sigaction*> before{nullptr};
@@ -29,18 +37,21 @@ void default_action(int signal) {
 }
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  if (Jump* const jump = active; jump != nullptr && info->si_code > 0) {
-    active = nullptr;
+  void* const here = pthread_getspecific(active);
+  const bool forwarding = here == &kForwarding;
+  if (here != nullptr && !forwarding && info->si_code > 0) {
+    auto* const jump = static_cast<Jump*>(here);
+    pthread_setspecific(active, nullptr);
     jump->at = info->si_addr;
     siglongjmp(jump->back, 1);
   }
   const struct sigaction* const next = before.load(std::memory_order_acquire);
   if (next == nullptr || forwarding) return default_action(signal);
-  forwarding = true;
+  pthread_setspecific(active, &kForwarding);
   if (next->sa_flags & SA_SIGINFO) next->sa_sigaction(signal, info, context);
   else if (next->sa_handler == SIG_DFL || (next->sa_handler == SIG_IGN && info->si_code > 0)) default_action(signal);
   else if (next->sa_handler != SIG_IGN) next->sa_handler(signal);
-  forwarding = false;
+  pthread_setspecific(active, here);
 }
 
 bool is_ours(const struct sigaction& action) { return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == on_bus_error; }
@@ -72,12 +83,12 @@ bool run(void (*body)(const void*), const void* context, const void** at) {
     *at = jump.at;
     return false;
   }
-  active = &jump;
+  pthread_setspecific(active, &jump);
   // Nothing of the body may be moved out of the guarded stretch.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   body(context);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  active = nullptr;
+  pthread_setspecific(active, nullptr);
   return true;
 }
 

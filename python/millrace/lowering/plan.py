@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
+from torch.utils.data import SequentialSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..samplers.native import inner_sampler
 from .collate import IMAGE_AND_LABEL, recognise_collate
 from .decoding import decoded_on_device
 from .in_memory import is_in_memory, recognise_rows
@@ -151,7 +153,7 @@ def _dataset(dataset: Any) -> tuple[str, Union[Source, RowSet]]:
 
 def _rows_job(loader: Any, rows: RowSet) -> RowsJob:
     fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, loader.collate_fn, loader.drop_last)
-    return RowsJob(rows, fetcher.fetch)
+    return RowsJob(rows, fetcher.fetch, type(inner_sampler(loader._index_sampler)) is SequentialSampler)
 
 
 def _transform(source: Union[Source, Stream]) -> tuple[str, _core.ImagePipeline]:
