@@ -218,7 +218,7 @@ def table(records: list[dict]) -> str:
         return statistics.median(r[key] for r in by_name[name].values())
 
     best = max((name for name in by_name if name.startswith("millrace")), key=lambda name: middle(name, "tokens_per_s"))
-    lines = ["| loader | M tokens/s | min – max | µs per batch | bytes written per thread, of memcpy | CPU s per 10⁹ | millrace is faster by |",
+    lines = ["| loader | M tokens/s | min – max | µs per batch | written per thread, of memcpy | CPU s per 10⁹ | millrace is faster by |",
              "|---|---:|---:|---:|---:|---:|---:|"]
     for name in sorted(by_name, key=lambda name: -middle(name, "tokens_per_s")):
         epochs = by_name[name]
@@ -229,8 +229,8 @@ def table(records: list[dict]) -> str:
         cpu = statistics.median(r["cpu_seconds"] / r["tokens"] for r in epochs.values()) * 1e9
         share = "" if epochs[min(epochs)]["of_memcpy"] is None else f"{100 * middle(name, 'of_memcpy'):.0f} %"
         factor = "" if name == best else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {batch_us:,.0f} | {share} | "
-                     f"{cpu:.2f} | {factor} |")
+        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {batch_us:,.0f} | "
+                     f"{share} | {cpu:.2f} | {factor} |")
     return "\n".join(lines)
 
 

@@ -49,7 +49,8 @@ std::pair<const uint8_t*, const uint8_t*> span_of(const RowTable& table, size_t 
 
 py::array_t<int64_t> positions(const py::array& numbers, const std::string& dtype, int64_t value) {
   const DType type = known_type(dtype);
-  if (numbers.ndim() != 1 || (numbers.size() > 1 && numbers.strides(0) != numbers.itemsize()) || numbers.itemsize() != py::ssize_t(dtype_bytes(type)))
+  const auto size = static_cast<py::ssize_t>(dtype_bytes(type));
+  if (numbers.ndim() != 1 || numbers.itemsize() != size || (numbers.size() > 1 && numbers.strides(0) != size))
     throw py::value_error("numbers are a dense array of one dimension, of the dtype that is named");
   std::vector<int64_t> found;
   bool whole = false;

@@ -159,7 +159,11 @@ def test_targets_across_separators_are_left_out(tmp_path_factory, data, dtype, a
 
 
 @settings(max_examples=40, derandomize=True, deadline=None)
-@given(lengths=st.lists(st.integers(0, 30), min_size=1, max_size=9), length=st.integers(1, 20), stride=st.one_of(st.none(), st.integers(1, 40)))
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=9),
+    length=st.integers(1, 20),
+    stride=st.one_of(st.none(), st.integers(1, 40)),
+)
 def test_documents_of_an_index(tmp_path_factory, lengths, length, stride):
     """Documents without a token are none, and several sequences are one document."""
     tokens = some("uint16", sum(lengths))

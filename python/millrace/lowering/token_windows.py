@@ -16,9 +16,17 @@ def recognise_tokens(dataset: Any) -> RowSet:
 
     def column(first: int, **more: Any) -> Column:
         """The tokens at [first, first + length) of each window."""
-        tables = tuple(windows.tables(first))
         return Column(
-            tables, torch.Tensor, windows.dtype, (dataset.length,), made, windows.starts, True, windows.files, highest=dataset.max_token, **more
+            tuple(windows.tables(first)),
+            torch.Tensor,
+            windows.dtype,
+            (dataset.length,),
+            made=made,
+            index_map=windows.starts,
+            mapped=True,
+            files=windows.files,
+            highest=dataset.max_token,
+            **more,
         )
 
     if dataset.targets is None:

@@ -79,7 +79,8 @@ TEST(RowMaker, ForbiddenElementsAreNamed) {
 }
 
 TEST(RowMaker, TypesThatDoNotFitAreRefused) {
-  for (const auto [stored, to] : {std::pair(DType::u32, DType::i32), std::pair(DType::f32, DType::f64), std::pair(DType::i64, DType::i32)}) {
+  const std::pair<DType, DType> wrong[] = {{DType::u32, DType::i32}, {DType::f32, DType::f64}, {DType::i64, DType::i32}};
+  for (const auto& [stored, to] : wrong) {
     RowMakerOptions options;
     options.stored = stored, options.made = to, options.elements = 4;
     EXPECT_THROW(RowMaker{options}, Error);

@@ -17,7 +17,6 @@ from .stretches import checked_dtype
 from .windows import Windows
 
 Path = Union[str, "os.PathLike[str]"]
-_BOUNDARIES = ("ignore", "mask", "start")
 
 
 class Tokens(Dataset):
@@ -37,8 +36,8 @@ class Tokens(Dataset):
         document_separator: the id between documents.
         boundaries: "ignore": windows run on from one document into the next. "mask": so they do, but a target that is the first token
             of another document is `ignore_index`, which torch's cross_entropy leaves out. "start": a window begins with each document,
-            and every `stride` tokens in longer ones; one that is reaches past the document's end runs on into the next. ("start", "mask"): both.
-            Documents are those of Megatron's index, or lie between separators.
+            and every `stride` tokens in longer ones; one that reaches past the document's end runs on into the next. ("start", "mask"):
+            both. Documents are those of Megatron's index, or lie between separators.
         separator_at: where a document has its separator: "end" (<|endoftext|>: the target behind it is another document's) or "start"
             (a BOS token: it is itself the target that is left out).
         max_token: ids below 0 or above it are a CorruptDataError, when a batch has one. None: no check.
@@ -83,9 +82,10 @@ class Tokens(Dataset):
         if targets not in ("shift", None):
             raise ValueError(f'targets={targets!r} is unknown; use "shift" for (x, y), or None for x alone')
         self.targets = targets
-        self.document_separator = None if document_separator is None else checked_number("document_separator", document_separator, -(2**63))
+        separator = document_separator
+        self.document_separator = None if separator is None else checked_number("document_separator", separator, -(2**63))
         self.boundaries = (boundaries,) if isinstance(boundaries, str) else tuple(boundaries)
-        if not self.boundaries or not set(self.boundaries) <= set(_BOUNDARIES) or (len(self.boundaries) > 1 and "ignore" in self.boundaries):
+        if self.boundaries != ("ignore",) and {*self.boundaries} not in ({"mask"}, {"start"}, {"mask", "start"}):
             raise ValueError(f'boundaries={boundaries!r} is unknown; use "ignore", "mask", "start" or ("start", "mask")')
         if "mask" in self.boundaries and targets is None:
             raise ValueError('boundaries="mask" leaves out targets, and targets=None has none; use targets="shift"')
@@ -109,7 +109,8 @@ class Tokens(Dataset):
                     f"{stretch.file.path} holds {stretch.tokens.dtype} and {first.file.path} {first.tokens.dtype}; make one Tokens of each "
                     "and a ConcatDataset of both"
                 )
-            if self.boundaries != ("ignore",) and self.document_separator is None and stretch.documents is None and len(stretch.tokens) == 1:
+            knows_documents = self.document_separator is not None or stretch.documents is not None or len(stretch.tokens) > 1
+            if self.boundaries != ("ignore",) and not knows_documents:
                 raise ValueError(f"{stretch.file.path} does not say where documents begin: give document_separator=")
         self.stored_dtype = first.tokens.dtype.name
         out = self.out_dtype.removeprefix("torch.")
@@ -122,8 +123,8 @@ class Tokens(Dataset):
         if self.windows.count == 0:
             longest = max(stretch.tokens.shape[1] for stretch in stretches)
             raise ValueError(
-                f"no window: length={self.length} needs {need} tokens, and {first.file.path}{' and the others' if len(stretches) > 1 else ''} "
-                f"have at most {longest} in a row; use a smaller length"
+                f"no window: length={self.length} needs {need} tokens, and {first.file.path}"
+                f"{' and the others' if len(stretches) > 1 else ''} have at most {longest} in a row; use a smaller length"
             )
         self._samples: Optional[RowSamples] = None
 

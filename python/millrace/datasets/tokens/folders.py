@@ -19,7 +19,10 @@ from ...errors import corrupt_data
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 
 _WORD = 4
-_LITDATA_TORCH = {11: "uint8", 12: "int8", 13: "int16", 14: "int16", 15: "int32", 16: "int32", 17: "int64", 18: "int64", 20: "uint16", 21: "uint32"}
+_LITDATA_TORCH = {
+    **{11: "uint8", 12: "int8", 13: "int16", 14: "int16", 15: "int32", 16: "int32"},
+    **{17: "int64", 18: "int64", 20: "uint16", 21: "uint32"},
+}
 _LITDATA_NUMPY = {0: "int8", 1: "int16", 2: "int32", 3: "int64", 4: "uint8", 5: "uint16", 6: "uint32"}
 
 
@@ -51,8 +54,8 @@ def _litdata(path: str, index: dict[str, Any], dtype: Optional[str]) -> list[Str
     stored = known.get(int(code)) if code.isdigit() else None
     if stored is None or config.get("compression") or config.get("encryption"):
         raise ValueError(
-            f"{path}: these LitData chunks are {form or 'of no format'}, compression {config.get('compression')}; tokens are read from chunks "
-            "that optimize(item_loader=TokensLoader()) wrote without compression"
+            f"{path}: these LitData chunks are {form or 'of no format'}, compression {config.get('compression')}; tokens are read from "
+            "chunks that optimize(item_loader=TokensLoader()) wrote without compression"
         )
     stored, stretches = same_dtype(path, stored, dtype), []
     for chunk in index["chunks"]:
@@ -79,10 +82,8 @@ def _mds(path: str, shard: dict[str, Any], dtype: Optional[str]) -> Stretch:
     if int(sizes.min()) != int(sizes.max()):
         raise ValueError(f"{file.path}: its records have {sizes.min()} to {sizes.max()} bytes; windows are read from records of one length")
     offset, length, stored = _column(file, shard, int(sizes[0]), int(offsets[0]), dtype)
-    base = np.frombuffer(file, np.uint8)[int(offsets[0]) + offset :]
     size, stride = np.dtype(stored).itemsize, int(sizes[0])
     first = np.frombuffer(file, stored, length, int(offsets[0]) + offset)
-    assert len(base) >= (count - 1) * stride + length * size
     return Stretch(file, np.lib.stride_tricks.as_strided(first, (count, length), (stride, size), writeable=False))
 
 
@@ -91,7 +92,9 @@ def _column(file: _core.MappedFile, shard: dict[str, Any], record: int, first: i
     names, encodings, sizes = shard["column_names"], shard["column_encodings"], shard["column_sizes"]
     found = [i for i, encoding in enumerate(encodings) if encoding == "bytes" or encoding.startswith("ndarray:")]
     if len(found) != 1 or sizes.count(None) > 1:
-        raise ValueError(f"{file.path}: columns {dict(zip(names, encodings))}; tokens are read from one column of bytes or ndarray:dtype:length")
+        raise ValueError(
+            f"{file.path}: columns {dict(zip(names, encodings))}; tokens are read from one column of bytes or ndarray:dtype:length"
+        )
     chosen = found[0]
     varying = sizes.count(None)
     own = record - varying * _WORD - sum(size for size in sizes if size is not None) if sizes[chosen] is None else sizes[chosen]
@@ -103,7 +106,9 @@ def _column(file: _core.MappedFile, shard: dict[str, Any], record: int, first: i
     parts = encodings[chosen].split(":")
     if parts[0] == "bytes":
         if dtype is None:
-            raise ValueError(f"{file.path}: column {names[chosen]!r} is bytes, which do not say what they are: give dtype=, 'int64' for llm-foundry's")
+            raise ValueError(
+                f"{file.path}: column {names[chosen]!r} is bytes, which do not say what they are: give dtype=, 'int64' for llm-foundry's"
+            )
         stored = dtype
     elif len(parts) == 3 and parts[1] in DTYPES:
         stored = same_dtype(file.path, parts[1], dtype)

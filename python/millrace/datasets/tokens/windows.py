@@ -20,7 +20,14 @@ class Windows:
     """
 
     def __init__(
-        self, stretches: Sequence[Stretch], length: int, need: int, stride: int, boundaries: Sequence[str], separator: Optional[int], at_end: bool
+        self,
+        stretches: Sequence[Stretch],
+        length: int,
+        need: int,
+        stride: int,
+        boundaries: Sequence[str],
+        separator: Optional[int],
+        at_end: bool,
     ) -> None:
         self.dtype = stretches[0].tokens.dtype.name
         self._length, self._need, self._stride = length, need, stride
@@ -39,7 +46,7 @@ class Windows:
         self.count = len(self.starts) if self.starts is not None else sum(len(table) for table in self.tables(0))
 
     def _blocks(self) -> Iterator[tuple[Stretch, Optional[int]]]:
-        """A stretch for each table; with separate records also the number of the window in its record: all first ones, then all second ones."""
+        """A stretch for each table; with separate records also the window's number in its record: all first ones, then all second ones."""
         for stretch in self._stretches:
             if len(stretch.tokens) == 1:
                 yield stretch, None
