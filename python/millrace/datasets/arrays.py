@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import zipfile
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Literal, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
@@ -69,7 +70,7 @@ class Arrays(StackDataset):
         return [{name: array[number] for name, array in self.datasets.items()} for number in numbers]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_given": self._given}
+        return {"_given": {name: _without_contents(value) for name, value in self._given.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -77,15 +78,35 @@ class Arrays(StackDataset):
 
 
 def _described(value: Field) -> Any:
-    """What a pickle keeps of a field: a path is a path, a memmap what it maps."""
+    """A path as (absolute path, member or None), anything else as it is."""
     if isinstance(value, (str, os.PathLike)):
         path, colon, member = os.fspath(value).rpartition(":")
         return (os.path.abspath(path), member) if colon and path.endswith(".npz") else (os.path.abspath(os.fspath(value)), None)
     return value
 
 
+class _Mapping(NamedTuple):
+    """What a memmap is of."""
+
+    path: str
+    dtype: np.dtype
+    offset: int
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+
+def _without_contents(value: Any) -> Any:
+    """A memmap of a whole file as what it maps; views of one, which do not say where they begin, go as they are."""
+    if type(value) is np.memmap and value.filename and isinstance(value.base, mmap.mmap):
+        order = "C" if value.flags.c_contiguous else "F"
+        return _Mapping(os.path.abspath(os.fspath(value.filename)), value.dtype, value.offset, value.shape, order)
+    return value
+
+
 def _opened(name: str, value: Any) -> Any:
-    if isinstance(value, tuple):
+    if isinstance(value, _Mapping):
+        array: Any = np.memmap(value.path, value.dtype, "r", value.offset, value.shape, value.order)
+    elif isinstance(value, tuple):
         path, member = value
         array = _npz(path, member or name, member is None) if path.endswith(".npz") else _npy(path)
     else:

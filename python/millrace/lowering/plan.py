@@ -146,7 +146,8 @@ def _stream(loader: Any) -> tuple[str, Stream]:
 def _dataset(dataset: Any) -> tuple[str, Union[Source, RowSet]]:
     if is_in_memory(dataset):
         rows = recognise_rows(dataset)
-        return f"{rows.name} of {rows.length} samples in memory, copied row by row", rows
+        place = "mapped files" if rows.mapped_files else "memory"
+        return f"{rows.name} of {rows.length} samples in {place}, copied row by row", rows
     source = recognise_source(dataset)
     return source.name, source
 

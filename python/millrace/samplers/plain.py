@@ -52,7 +52,8 @@ class RandomSampler(Resumable, data.RandomSampler):
     seekable = True
     _COMPUTED_ABOVE = 2**31
 
-    def _is_computed(self) -> bool:
+    def is_computed(self) -> bool:
+        """Whether the order is not torch's, because there are so many samples."""
         return not self.replacement and self.num_samples == len(self.data_source) > getattr(
             self.data_source, "computed_shuffle_above", self._COMPUTED_ABOVE
         )
@@ -62,7 +63,7 @@ class RandomSampler(Resumable, data.RandomSampler):
         start, origin = state["position"] if state else 0, Origin(state, self.generator)
         reader = (
             BlockReader(lambda: self._blocks(origin), start)
-            if self.replacement or (self.generator is not None and not self._is_computed())
+            if self.replacement or (self.generator is not None and not self.is_computed())
             else OrderReader(lambda: self._order(origin, start), start)
         )
         return self._follow(reader, origin.state)
@@ -73,7 +74,7 @@ class RandomSampler(Resumable, data.RandomSampler):
         length = self.num_samples
         if length and not n:
             raise ZeroDivisionError("integer division or modulo by zero")  # torch's, for a data source that has become empty
-        if self._is_computed():
+        if self.is_computed():
             return _core.KeyedPermutation(n, seed & SEED_BITS, 0).at, length, max(length - start, 0)
         return _core.RandomPermutation(n, seed & SEED_BITS).at, length, max(length - start, 0)
 
