@@ -320,18 +320,47 @@ class DeviceLoader:
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
 
+class MappedFile:
+    """A whole file in memory, read only, as a buffer of bytes; no descriptor is kept. FileNotFoundError, OSError."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def advise(self, access: str) -> None:
+        """What is to be expected: "normal", "sequential" or "random" reads."""
+    def shrank(self) -> bool:
+        """Whether the file at `path` is still the same one, and shorter than it was."""
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def positions(numbers: np.ndarray, dtype: str, value: int) -> NDArray[np.int64]:
+    """Where `numbers`, whole, dense, of one dimension, equal `value`. In a mapped file that shrinks: CorruptDataError."""
+
+def widens(stored: str, made: str) -> bool:
+    """Whether RowGather makes rows of dtype `made` of `stored`: narrower whole numbers to int32 or int64 that hold them all."""
+
 class RowGather:
     """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
 
-    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files). Tables are tensors on the CPU or numpy arrays of that dtype, their
-    rows dense; their rows are counted through. The map, int64 of shape (samples,), leads from samples to rows; None: the same.
-    Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files, by the threads. Without threads,
-    larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]` is 0 before.
+    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files, options). Tables are tensors on
+    the CPU or numpy arrays of that dtype, their rows dense; their rows are counted through. The map, int64 of shape (samples,), leads
+    from samples to rows; None: the same. Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files,
+    by the threads. Without threads, larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]`
+    is 0 before.
+
+    Options, all may be left out or None. made: the dtype of batches, see widens(). highest: a number below 0 or above is a
+    CorruptDataError. excluded: (separator or None, distance, value): numbers `distance` (0 or 1) behind one that equals the separator
+    become `value`, and so do `borders`. files: per table a MappedFile, a path, or None, for errors and to see that a file was cut short.
+    borders: per table None or (byte of the file where number 0 is, int64 array of numbers). reads_ahead: submit() asks the system to
+    read the rows from disk.
     """
 
     def __init__(
         self,
-        fields: Sequence[tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str, bool]],
+        fields: Sequence[
+            tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str, bool, dict[str, Any]]
+        ],
         samples: int,
         threads: int = 0,
         slots: int = 3,

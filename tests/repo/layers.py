@@ -26,7 +26,7 @@ OUTSIDE: dict[str, set[str]] = {
     "webp/": {"src/codecs"},
     "zlib.h": {"src/io"},
     "zstd.h": {"src/io"},
-    "hwy/": {"src/codecs", "src/transforms"},
+    "hwy/": {"src/codecs", "src/collate", "src/transforms"},
     "torch/": {"src/torch_bridge", "python/bindings"},
     "ATen/": {"src/torch_bridge", "python/bindings"},
     "c10/": {"src/torch_bridge", "python/bindings"},

@@ -1,8 +1,12 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Tokens, windows over
+files of token ids; Arrays, rows of arrays in memory and in files.
+"""
 
+from .arrays import Arrays
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder
 from .pillow_decode import decode_with_pillow, pil_loader
+from .tokens import Tokens
 from .webdataset import (
     DecodingError,
     IndexedWebDataset,
@@ -20,10 +24,12 @@ from .webdataset import (
 
 __all__ = [
     "IMG_EXTENSIONS",
+    "Arrays",
     "DecodingError",
     "ImageFolder",
     "IndexedWebDataset",
     "Mixture",
+    "Tokens",
     "WebDataset",
     "decode_with_pillow",
     "ignore_and_continue",

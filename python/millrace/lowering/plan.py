@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
+from torch.utils.data import SequentialSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..samplers.native import inner_sampler
 from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
 from .collate import IMAGE_AND_LABEL, recognise_collate
 from .decoding import decoded_on_device
@@ -161,14 +163,15 @@ def _stream(loader: Any) -> tuple[str, Stream]:
 def _dataset(dataset: Any) -> tuple[str, Union[Source, RowSet]]:
     if is_in_memory(dataset):
         rows = recognise_rows(dataset)
-        return f"{rows.name} of {rows.length} samples in memory, copied row by row", rows
+        place = "mapped files" if rows.mapped_files else "memory"
+        return f"{rows.name} of {rows.length} samples in {place}, copied row by row", rows
     source = recognise_source(dataset)
     return source.name, source
 
 
 def _rows_job(loader: Any, rows: RowSet) -> RowsJob:
     fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, loader.collate_fn, loader.drop_last)
-    return RowsJob(rows, fetcher.fetch)
+    return RowsJob(rows, fetcher.fetch, type(inner_sampler(loader._index_sampler)) is SequentialSampler)
 
 
 def _transform(source: Union[Source, Stream]) -> tuple[str, _core.ImagePipeline]:
