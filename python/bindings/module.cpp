@@ -24,4 +24,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_batch(m);
   bind_gpu_decoder(m);
   bind_device_loader(m);
+  bind_lines(m);
+  bind_json(m);
 }

@@ -1,7 +1,8 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards."""
+"""Datasets that are read natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; JSONL, Lines, text files."""
 
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder
+from .lines import JSONL, JSONField, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
 from .webdataset import (
     DecodingError,
@@ -23,6 +24,10 @@ __all__ = [
     "DecodingError",
     "ImageFolder",
     "IndexedWebDataset",
+    "JSONField",
+    "JSONL",
+    "JSONLStream",
+    "Lines",
     "Mixture",
     "WebDataset",
     "decode_with_pillow",
