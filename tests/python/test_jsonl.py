@@ -216,7 +216,7 @@ BAD = {
     '{"x": 1, "t": "a", "v": [1, 2, 3]}': "field 'v' should be float64[2], but has [1, 2, 3]",
     '{"x": 1, "t": "a", "v": [[1, 2]]}': "field 'v' should be float64[2], but has [[1, 2]]",
     '{"x": 1, "t": "a", "v": 1}': "field 'v' should be float64[2], but has 1",
-    '{"x": 1, "t": "a", "v": [1, ' + "9" * 400 + "]}": "field 'v' should be float64[2], but has [1, 999",
+    '{"x": 1, "t": "a", "v": [1, ' + "9" * 400 + "]}": "field 'v' should be float64[2], but has 999",
     '{"x": ' + "9" * 5000 + "}": "no JSON that is read: Exceeds the limit",
     "[" * 100_000: "nested too deeply",
     '{"x": 1, "t": "a", "v": [1, 2], "' + "y" * 2000 + '": 1}': "longer than max_line_bytes",

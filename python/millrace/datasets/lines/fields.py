@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import struct
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,13 @@ PLAIN = {"bool": bool, "int64": int, "float64": float}  # what default_collate()
 _NAMES = {bool: "bool", int: "int64", float: "float64"}
 
 
-class _Raise:
-    def __repr__(self) -> str:
-        return "RAISE"
+class Missing(enum.Enum):
+    """What is done about lines without a value."""
+
+    RAISE = enum.auto()
 
 
-RAISE = _Raise()
+RAISE = Missing.RAISE
 
 
 @dataclass(frozen=True)
