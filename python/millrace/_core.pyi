@@ -150,8 +150,13 @@ class JsonLines:
     """
 
     def __init__(self, files: LineFiles, fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]]) -> None: ...
-    def batch(self, lines: NDArray[np.int64]) -> tuple[list[Any], list[tuple[int, Optional[bytes]]]]:
-        """(a tensor, or list of str, tensors or objects for each field; (row, line) of lines that are to be read another way)"""
+    def batch(self, lines: NDArray[np.int64], tensors: Sequence[torch.Tensor]) -> tuple[list[Any], list[tuple[int, Optional[bytes]]]]:
+        """(a tensor, or list of str, tensors or objects for each field; (row, line) of lines that are to be read another way)
+
+        `tensors`: to be filled, for the fields of kind number: dense, with a row for each line.
+        """
+    def seconds(self) -> dict[str, float]:
+        """Spent so far, by the names of DataLoader.stats(): read; decode, which is parsing; collate, the making of Python's objects."""
 
 class JsonLineReader:
     """The lines of one file or object, plain or packed, from first to last: {name: value}, or the first field's values without names.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -13,14 +12,14 @@ import torch
 from millrace import _core
 from millrace.errors import CorruptDataError
 
-from ..batches import BatchDataset
+from ..batches import BatchDataset, MakerOptions
 from ..webdataset.open_shards import StoreOptions, check_url
 from ..webdataset.urls import expand_urls
 from .fields import PLAIN, WHOLE_LINE, Column, columns_of
 from .files import OpenFiles, Options, Progress
 from .inference import FIRST_BYTES, FIRST_LINES, infer
 from .makers import LineMaker, TextMaker
-from .reading import LineError, bad_line, object_of, plain, values_of
+from .reading import LineError, bad_line, object_of, values_of
 
 Fields = Union[None, str, Mapping[str, Any]]
 
@@ -143,14 +142,20 @@ class JSONL(LineDataset):
         return lines
 
     @property
-    def _reader(self) -> _core.JsonLines:
+    def reader(self) -> _core.JsonLines:
+        """Reads lines natively; of this process."""
         if self._native is None or self._native[0] != os.getpid():  # a fork may have come while one of its threads held a lock
             self._native = (os.getpid(), _core.JsonLines(self.files.lines, [column.native for column in self.columns]))
         return self._native[1]
 
-    def read_columns(self, indices: np.ndarray) -> list[Any]:
-        """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any thread."""
-        columns, refused = self._reader.batch(indices)
+    def read_columns(self, indices: np.ndarray, tensors: Optional[list[torch.Tensor]] = None) -> list[Any]:
+        """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any thread.
+
+        tensors: to be filled, for the fields of numbers, with a row for each line.
+        """
+        if tensors is None:
+            tensors = [torch.empty(len(indices), *shape, dtype=getattr(torch, dtype)) for shape, dtype in self.number_fields]
+        columns, refused = self.reader.batch(indices, tensors)
         for row, content in refused:
             try:
                 values = values_of(self.columns, content)
@@ -159,6 +164,11 @@ class JSONL(LineDataset):
             for column, value in zip(columns, values):
                 column[row] = torch.as_tensor(value) if isinstance(column, torch.Tensor) else value
         return columns
+
+    @property
+    def number_fields(self) -> list[tuple[tuple[int, ...], str]]:
+        """(shape, dtype) of each field of numbers."""
+        return [(column.shape, column.dtype) for column in self.columns if column.kind == "number"]
 
     def _with_remedy(self, error: LineError) -> str:
         guessed = self._inferred and "field" in str(error)
@@ -176,7 +186,7 @@ class JSONL(LineDataset):
         names = [column.name for column in self.columns]
         return [dict(zip(names, row)) for row in zip(*columns)]
 
-    def batch_maker(self, options: Any) -> LineMaker:
+    def batch_maker(self, options: MakerOptions) -> LineMaker:
         return LineMaker(self, options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,8 +234,8 @@ class Lines(LineDataset):
                 raise self.bad_line(indices[row], f"{error}; errors='replace' reads it all the same") from None
         return texts
 
-    def batch_maker(self, options: Any) -> TextMaker:
-        return TextMaker(self, options)
+    def batch_maker(self, options: MakerOptions) -> TextMaker:
+        return TextMaker(self)
 
 
 def given_columns(fields: Fields) -> Optional[tuple[Column, ...]]:

@@ -8,50 +8,47 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from millrace import _core
+
+from ..batches import BatchMaker, MakerOptions
+
 if TYPE_CHECKING:
     from .dataset import JSONL, Lines
 
 
-class _Maker:
-    """Any number of threads make batches at once; what they share is the dataset's open files."""
+class TextMaker(BatchMaker):
+    """Of a Lines: lists of str. Any number of threads make batches at once; what they share is the dataset's open files."""
 
-    def __init__(self, dataset: Any, options: Any) -> None:
-        self._dataset, self._collate = dataset, options.collate
+    def __init__(self, dataset: Lines) -> None:
+        self._dataset = dataset
 
-    def expect(self, indices: np.ndarray) -> None:
+    def expect(self, indices: np.ndarray) -> np.ndarray:
         self._dataset.files.lines.will_read(indices)
+        return indices
 
-    def read_ahead(self) -> bool:
-        return False
-
-    def discard(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    def make(self, indices: np.ndarray) -> list[str]:
+        return self._dataset._samples(indices)
 
 
-class LineMaker(_Maker):
-    """Of a JSONL: numbers are written into the batch's tensors natively."""
+class LineMaker(BatchMaker):
+    """Of a JSONL: numbers are written into the batch's tensors natively. Threads as above."""
 
-    _dataset: JSONL
+    def __init__(self, dataset: JSONL, options: MakerOptions) -> None:
+        self._dataset = dataset
+        self._memory = _core.BatchMemory(dataset.number_fields, options.slots, options.memory)
+        self._before = dataset.reader.seconds()
+
+    def expect(self, indices: np.ndarray) -> np.ndarray:
+        self._dataset.files.lines.will_read(indices)
+        return indices
 
     def make(self, indices: np.ndarray) -> Any:
         dataset = self._dataset
-        if self._collate is not None:
-            return self._collate(dataset._samples(indices))
-        columns = [_collated(made) for made in dataset.read_columns(indices)]
+        columns = [_collated(made) for made in dataset.read_columns(indices, self._memory.empty(len(indices)))]
         return columns[0] if dataset.is_whole else {column.name: made for column, made in zip(dataset.columns, columns)}
 
-
-class TextMaker(_Maker):
-    """Of a Lines: lists of str."""
-
-    _dataset: Lines
-
-    def make(self, indices: np.ndarray) -> Any:
-        texts = self._dataset._samples(indices)
-        return texts if self._collate is None else self._collate(texts)
+    def seconds(self) -> dict[str, float]:
+        return {name: spent - self._before[name] for name, spent in self._dataset.reader.seconds().items()}
 
 
 def _collated(made: Any) -> Any:
