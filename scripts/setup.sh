@@ -55,6 +55,7 @@ missing_system_packages() {
   pkg-config --exists 'libwebp >= 1.0' 'libwebpdemux >= 1.0' 2> /dev/null || echo "libwebp-dev: libwebp 1.0 or newer, with headers"
   has_header zlib.h || echo "zlib1g-dev: zlib, with headers"
   pkg-config --exists 'libzstd >= 1.4' 2> /dev/null || echo "libzstd-dev: zstd 1.4 or newer, with headers"
+  pkg-config --exists 'simdjson >= 3.0' 2> /dev/null || echo "libsimdjson-dev: simdjson 3.0 or newer, with headers"
   has_header gtest/gtest.h || echo "libgtest-dev: GoogleTest"
   [ -n "$python" ] || echo "python3: Python 3.10 or newer"
   python_can 'import venv, ensurepip' || echo "python3-venv: Python's venv module, with pip"

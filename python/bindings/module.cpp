@@ -25,4 +25,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_batch_memory(m);
   bind_gpu_decoder(m);
   bind_device_loader(m);
+  bind_lines(m);
+  bind_json(m);
 }

@@ -85,6 +85,104 @@ class TarSamples(SampleFiles):
     def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[TarIndex], suffixes: Sequence[str]) -> None:
         """CorruptDataError names a sample that has none of them."""
 
+class LineIndex:
+    """Where the lines of a plain file begin; 4 bytes a line. src/sources/line_index.h has the rules."""
+
+    @staticmethod
+    def load(path: str) -> "LineIndex":
+        """What save() wrote; CorruptDataError for anything else."""
+    def save(self, path: str) -> None:
+        """The file appears whole or not at all."""
+    def __len__(self) -> int: ...
+    @property
+    def source_bytes(self) -> int:
+        """Size of the file that this is the index of."""
+    @property
+    def keeps_blank(self) -> bool: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+class LineIndexBuilder:
+    """Makes an index step by step. `keep_blank`: lines of nothing but blanks are lines, too.
+
+    UnavailableError for packed files, CorruptDataError for UTF-16.
+    """
+
+    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], keep_blank: bool = False) -> None: ...
+    def step(self, bytes: int) -> bool:
+        """Looks at so many bytes more; False at the end."""
+    @property
+    def position(self) -> int: ...
+    def finish(self) -> LineIndex:
+        """Once, at the end."""
+
+class Unpacking:
+    """Writes what a gzip or zstd file unpacks to to the descriptor `fd`, step by step."""
+
+    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], fd: int) -> None: ...
+    @property
+    def packed(self) -> bool:
+        """By the file's first bytes."""
+    @property
+    def position(self) -> int:
+        """Bytes written."""
+    def step(self, bytes: int) -> bool:
+        """So many bytes more; False at the end. CorruptDataError for damage, OSError for a full disk."""
+
+class LineFiles:
+    """The lines of several files, counted through. Any thread."""
+
+    def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[LineIndex], max_line_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def place(self, line: int) -> tuple[int, int, int]:
+        """(file, its byte where the line begins, where the next one does)"""
+    def lines_before(self, file: int, offset: int) -> int:
+        """Newlines in front of a byte of the file, which is read up to there."""
+    def texts(self, lines: NDArray[np.int64]) -> tuple[list[Optional[str]], list[int]]:
+        """(the lines without their newline, the rows of those that are too long or no UTF-8 and therefore None)"""
+    def will_read(self, lines: NDArray[np.int64]) -> None:
+        """Tells sources in stores what is wanted soon."""
+
+class JsonLines:
+    """Lines of JSON as columns of batches. Any number of threads.
+
+    Fields: (path, kind, dtype, shape, bytes in place of a missing value or None); kinds and bytes are those of src/json/json_fields.h.
+    """
+
+    def __init__(self, files: LineFiles, fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]]) -> None: ...
+    def batch(self, lines: NDArray[np.int64], tensors: Sequence[torch.Tensor]) -> tuple[list[Any], list[tuple[int, Optional[bytes]]]]:
+        """(a tensor, or list of str, tensors or objects for each field; (row, line) of lines that are to be read another way)
+
+        `tensors`: to be filled, for the fields of kind number: dense, with a row for each line.
+        """
+    def seconds(self) -> dict[str, float]:
+        """Spent so far, by the names of DataLoader.stats(): read; decode, which is parsing; collate, the making of Python's objects."""
+
+class JsonLineReader:
+    """The lines of one file or object, plain or packed, from first to last: {name: value}, or the first field's values without names.
+
+    None for lines whose number (blank ones not counted) is not `offset` modulo `stride`. `read_again(line, number, byte)` makes the sample
+    of a line that is to be read another way; `line` is None when it is too long. `start`: so many lines are passed over.
+    """
+
+    def __init__(
+        self,
+        source: Union[str, os.PathLike[str], ByteSource],
+        fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]],
+        names: Optional[Sequence[str]],
+        read_again: Callable[[Optional[bytes], int, int], Any],
+        *,
+        start: int = 0,
+        stride: int = 1,
+        offset: int = 0,
+        max_line_bytes: int = ...,
+    ) -> None: ...
+    def __iter__(self) -> "JsonLineReader": ...
+    def __next__(self) -> Any: ...
+    @property
+    def passed(self) -> int:
+        """Lines given, bad ones among them."""
+
 class StreamSamples(SampleFiles):
     """Samples of a stream on their way; their indices are tickets, which count up from 0."""
 

@@ -1,10 +1,12 @@
 """Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Tokens, windows over
 files of token ids; Arrays, rows of arrays in memory and in files.
 """
+"""Datasets that are read natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; JSONL, Lines, text files."""
 
 from .arrays import Arrays
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder
+from .lines import JSONL, JSONField, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
 from .tokens import Tokens
 from .webdataset import (
@@ -28,6 +30,10 @@ __all__ = [
     "DecodingError",
     "ImageFolder",
     "IndexedWebDataset",
+    "JSONField",
+    "JSONL",
+    "JSONLStream",
+    "Lines",
     "Mixture",
     "Tokens",
     "WebDataset",

@@ -8,13 +8,14 @@ that a changed shard has another one.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from typing import Any, Optional
+from typing import Optional
 
 from millrace import _core
 from millrace.errors import CorruptDataError
 from millrace.signed_urls import unsigned
+
+from ..kept import is_no_older, kept_path
 
 SUFFIX = ".index"
 
@@ -25,11 +26,12 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
 
     UnavailableError: the shard is packed. CorruptDataError: it is damaged.
     """
-    if path is not None and _is_no_older(path + SUFFIX, path):
+    if path is not None and is_no_older(path + SUFFIX, path):
         beside = _loaded(path + SUFFIX, source.size)
         if beside is not None:
             return beside
     kept = _kept(url, source.size, path, folder, version)
+    kept = kept_path("tar-indexes", SUFFIX, url, source.size, path, folder)
     index = _loaded(kept, source.size)
     if index is None:
         index = _core.TarIndex.build(source)
@@ -37,13 +39,6 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
             os.makedirs(os.path.dirname(kept), exist_ok=True)
             index.save(kept)
     return index
-
-
-def _is_no_older(index: str, shard: str) -> bool:
-    try:
-        return os.stat(index).st_mtime_ns >= os.stat(shard).st_mtime_ns
-    except OSError:
-        return False
 
 
 def _loaded(path: str, shard_bytes: int) -> Optional[_core.TarIndex]:
