@@ -10,10 +10,11 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
+    "arrays": {"base", "core", "io", "codecs"},
     "collate": {"base", "trace", "core"},
     "device": {"base", "trace", "core", "transforms"},
-    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device"},
-    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device", "loader"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "collate", "device"},
+    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "collate", "device", "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
 }

@@ -1,0 +1,69 @@
+"""HDF5: rows of datasets in HDF5 files, by any number of threads or processes."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+from .array_files.hdf5_metadata import Fields, read_metadata
+from .array_files.rows import ArrayRows
+
+Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+
+
+class HDF5(ArrayRows):
+    """Samples {field: row} of datasets in one or more HDF5 files, whose rows are counted through.
+
+    >>> ds = millrace.datasets.HDF5("train.h5", fields=["images", "labels"])
+    >>> loader = millrace.DataLoader(ds, 256, sampler=ds.shuffled(seed=0), num_workers=4)
+
+    `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the files, a mapping {name in
+    the sample: path}, or one path, whose rows are the samples themselves; None: every dataset with rows but coordinates (dimension
+    scales). `select`: slices and numbers for the axes behind the first, by the name of an axis (dimension labels and scales, as netCDF-4
+    files have them), {"lat": slice(0, 64)}, or by field, {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the first
+    axis, rows are chosen. `window`: a sample is so many rows behind each other, [window, ...], `stride` rows from the next (None: `window`).
+    `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks that are kept decoded.
+
+    Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex; other enums their numbers;
+    text str; records (compound types) dicts. What was never written is the dataset's fill value.
+
+    Where the chunks lie is asked of h5py once, here; no handle stays open, so the dataset can be forked and pickled. Contiguous
+    datasets, and chunks that are plain, deflated (gzip), shuffled or checksummed (fletcher32, verified), are read natively, at once by
+    all threads; what else there is goes through h5py, one thread at a time: `readers` says which, and why.
+
+    Errors: UnavailableError without h5py; FileNotFoundError; CorruptDataError for a file that is no HDF5 file, cut short or changed
+    since, and for a damaged chunk, with file, dataset and rows; ValueError for fields that are missing or differ in length.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        fields: Fields = None,
+        *,
+        select: Optional[Mapping[str, Any]] = None,
+        window: Optional[int] = None,
+        stride: Optional[int] = None,
+        chunk_rows: Optional[int] = None,
+        cache_bytes: Optional[int] = None,
+    ) -> None:
+        self.paths = _listed(paths)
+        super().__init__(
+            [read_metadata(path, fields) for path in self.paths],
+            alone=isinstance(fields, str),
+            select=select, window=window, stride=stride, chunk_rows=chunk_rows, cache_bytes=cache_bytes,
+        )  # fmt: skip
+
+
+def _listed(paths: Paths) -> Sequence[str]:
+    if not isinstance(paths, (str, os.PathLike)):
+        listed = [os.path.abspath(os.fspath(path)) for path in paths]
+        if not listed:
+            raise ValueError("paths is empty; name at least one HDF5 file")
+        return listed
+    path = os.fspath(paths)
+    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+    if not found:
+        raise FileNotFoundError(f"no file matches {path!r}")
+    return [os.path.abspath(name) for name in found]
