@@ -1,6 +1,8 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; HDF5 and Zarr,
+rows of arrays."""
 
 from .folder_listing import IMG_EXTENSIONS
+from .hdf5 import HDF5
 from .image_folder import ImageFolder
 from .pillow_decode import decode_with_pillow, pil_loader
 from .webdataset import (
@@ -17,14 +19,17 @@ from .webdataset import (
     warn_and_continue,
     warn_and_stop,
 )
+from .zarr import Zarr
 
 __all__ = [
+    "HDF5",
     "IMG_EXTENSIONS",
     "DecodingError",
     "ImageFolder",
     "IndexedWebDataset",
     "Mixture",
     "WebDataset",
+    "Zarr",
     "decode_with_pillow",
     "ignore_and_continue",
     "ignore_and_stop",

@@ -16,6 +16,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from .. import _core
 from .arrow import is_arrow, recognise_arrow
+from .mapped_arrays import is_mapped_arrays, recognise_mapped_arrays
 from .refusal import NotLowered
 from .rows import Column, RowSet
 
@@ -28,11 +29,13 @@ def is_in_memory(dataset: Any) -> bool:
     """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
-    return type(dataset) in _RECOGNISERS or is_arrow(dataset)
+    return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_mapped_arrays(dataset)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
+    if is_mapped_arrays(dataset):
+        return recognise_mapped_arrays(dataset)
     recognise = recognise_arrow if is_arrow(dataset) else _RECOGNISERS.get(type(dataset))
     if recognise is None:
         raise NotLowered(

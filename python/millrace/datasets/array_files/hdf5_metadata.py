@@ -17,7 +17,9 @@ from .sources import ArraySource, plain_dtype
 
 _BLOCK_BYTES = 1 << 20  # of a contiguous dataset, read at once
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
-_NAMES = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32015: "zstd", 32026: "blosc2"}
+_NAMES = {
+    4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32015: "zstd", 32026: "blosc2"
+}  # fmt: skip
 
 
 def import_h5py() -> Any:

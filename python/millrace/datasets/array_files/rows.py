@@ -9,12 +9,13 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..batches.chunked import ChunkedDataset, Field, ValueColumn
+from ..batches import ChunkedDataset, Field
 from .selection import Cut, check_select, common_length, cut_of
 from .sources import ArraySource, python_values
 
 _MOST_CHUNK_BYTES = 64 << 20  # that chunks of several fields, or for windows, are joined to
 _PLAIN_CHUNK_BYTES = 1 << 20  # where the arrays have no chunks
+_VALUE_BYTES = 64  # about what a short text occupies
 _WINDOWS_PER_CHUNK = 4  # at least: the rows behind a chunk's last window are read twice
 
 
@@ -52,12 +53,13 @@ class ArrayRows(ChunkedDataset):
             raise ValueError("stride is the distance between windows: give window, too")
         self.window, self.stride = window, (stride or window) if window is not None else None
         self._window, self._stride = window or 1, self.stride or 1
+        super().__init__(cache_bytes)
         self._names = tuple(files[0])
         self._files = [self._file(sources, check_select(select, sources)) for sources in files]
         self._check_alike()
-        lengths, self._chunk_files, self._chunk_starts = self._cut_chunks(chunk_rows)
-        fields = tuple(self._field(i, name) for i, name in enumerate(self._names))
-        super().__init__(chunk_lengths=lengths, fields=fields, layout="single" if alone else "dict", cache_bytes=cache_bytes)
+        self.chunk_lengths, self._chunk_files, self._chunk_firsts = self._cut_chunks(chunk_rows)
+        self.fields = tuple(self._field(i, name) for i, name in enumerate(self._names))
+        self.layout = "single" if alone else "dict"
 
     @property
     def readers(self) -> dict[str, str]:
@@ -91,7 +93,7 @@ class ArrayRows(ChunkedDataset):
         source, cut = self._files[0].sources[number], self._files[0].cuts[number]
         if source.dtype is None:
             return Field(name, None, None)
-        return Field(name, source.dtype, (*self._window_shape, *cut.row_shape))
+        return Field(name, source.dtype.name, (*self._window_shape, *cut.row_shape))
 
     @property
     def _window_shape(self) -> tuple[int, ...]:
@@ -137,7 +139,7 @@ class ArrayRows(ChunkedDataset):
     def _rows_of_chunk(self, number: int) -> tuple[FileRows, int, int, int]:
         """(file, first row within its cuts, rows, samples)"""
         samples = int(self.chunk_lengths[number])
-        first = int(self._chunk_starts[number]) * self._stride
+        first = int(self._chunk_firsts[number]) * self._stride
         return self._files[int(self._chunk_files[number])], first, (samples - 1) * self._stride + self._window, samples
 
     def chunk_bytes(self, number: int) -> int:
@@ -153,7 +155,7 @@ class ArrayRows(ChunkedDataset):
     def _column(self, source: ArraySource, cut: Cut, first: int, rows: int, samples: int) -> Any:
         array = source.read(((cut.first + first, rows, 1), *cut.others)).reshape(rows, *cut.row_shape)
         if source.dtype is None:
-            return ValueColumn(python_values(array))
+            return _Values(python_values(array))
         return self._windows(array, samples)
 
     def _windows(self, array: np.ndarray, samples: int) -> np.ndarray:
@@ -165,5 +167,16 @@ class ArrayRows(ChunkedDataset):
         return np.lib.stride_tricks.as_strided(array, shape, (self.stride * step, step, *inner), writeable=False)
 
 
+class _Values:
+    """A column of Python's values."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+        self.nbytes = _VALUE_BYTES * len(values)
+
+    def take(self, rows: np.ndarray) -> list[Any]:
+        return [self._values[row] for row in rows.tolist()]
+
+
 def _row_bytes(source: ArraySource, cut: Cut) -> int:
-    return math.prod(cut.row_shape) * (source.dtype.itemsize if source.dtype is not None else 64)
+    return math.prod(cut.row_shape) * (source.dtype.itemsize if source.dtype is not None else _VALUE_BYTES)

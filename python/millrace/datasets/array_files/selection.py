@@ -67,7 +67,7 @@ def _range(part: Any, source: ArraySource, axis: int) -> Range:
         try:
             start, stop, step = part.indices(size)
         except TypeError:
-            raise ValueError(f"{part!r} does not choose positions of {called}; slices count elements, labels are looked up before") from None
+            raise ValueError(f"{part!r} does not choose positions of {called}; slices count elements, not labels") from None
         if step < 1:
             raise ValueError(f"{part!r} goes backwards along {called}; flip the batch instead")
         return start, len(range(start, stop, step)), step
