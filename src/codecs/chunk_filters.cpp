@@ -99,13 +99,14 @@ const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<cons
     }
     // What this filter was given when the chunk was written, and whether that is the chunk itself.
     size_t size = plain.size();
-    bool last = true;
+    bool last = true, deflated = false;
     for (size_t before = 0; before < i; ++before) {
       if (!runs(before)) continue;
       if (filters[before].kind == ChunkFilter::Kind::fletcher32) size += kChecksumBytes;
-      if (filters[before].kind == ChunkFilter::Kind::deflate) size = now.size();  // what a shuffle behind it was given
       last = last && !moves_bytes(filters[before]);
+      deflated = deflated || filters[before].kind == ChunkFilter::Kind::deflate;
     }
+    if (deflated) size = now.size();  // of a shuffle behind it, which changes no size
     last = last && size == plain.size();
     uint8_t* into = plain.data();
     if (filter.kind == ChunkFilter::Kind::deflate && size / kMostGrowth > now.size()) return "it is too short for what it should hold";

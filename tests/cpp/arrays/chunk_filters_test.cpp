@@ -34,7 +34,8 @@ TEST(ChunkFilters, EveryOrderAndMask) {
   const ChunkFilter shuffle{Kind::shuffle, 4}, deflate{Kind::deflate, 1}, sum{Kind::fletcher32, 1};
   const std::vector<std::vector<ChunkFilter>> pipelines = {
       {}, {deflate}, {shuffle}, {sum}, {shuffle, deflate}, {deflate, shuffle}, {shuffle, deflate, sum}, {sum, shuffle, deflate},
-      {shuffle, sum, deflate}, {sum, deflate}, {shuffle, shuffle, deflate}, {sum, sum}};
+      {shuffle, sum, deflate}, {sum, deflate}, {shuffle, shuffle, deflate}, {sum, sum},
+      {deflate, sum, shuffle}};
   for (const auto& pipeline : pipelines)
     for (const size_t size : {0, 1, 3, 4, 63, 4096, 70'001})
       for (uint32_t left_out = 0; left_out < 1u << pipeline.size(); ++left_out) {
