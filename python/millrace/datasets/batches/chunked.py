@@ -11,15 +11,18 @@ from typing import Any, Optional
 
 import numpy as np
 import torch
+import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
-from ... import _core
+from ... import _core, samplers
 from ...ranks import local_world_size
-from ...samplers import ChunkShuffle
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 
 _LEAST_CACHE_BYTES = 64 << 20
+
+_SHUFFLING = (torch_data.RandomSampler, samplers.RandomSampler, samplers.PermutationSampler)
+_DISTRIBUTED = (torch_data.DistributedSampler, samplers.DistributedSampler)
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,10 @@ class ChunkedDataset(BatchDataset):
         chunks = len(self.chunk_lengths)
         return 4 * (len(self) // chunks) if chunks else 0
 
-    def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> ChunkShuffle:
+    def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> samplers.ChunkShuffle:
         """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of them at a time, so that each
         chunk is decoded once in an epoch. The cache should hold twice as many. `ranks`: num_replicas, rank, drop_last."""
-        return ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
+        return samplers.ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
 
     def budget(self) -> int:
         """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is left, shared among the
@@ -100,6 +103,17 @@ class ChunkedDataset(BatchDataset):
         worker = get_worker_info()
         share = local_world_size() * (worker.num_workers if worker is not None else 1)
         return max(_LEAST_CACHE_BYTES, left // 8 // share)
+
+    def order_advice(self, sampler: Any) -> Optional[str]:
+        known = type(sampler) in _SHUFFLING or (type(sampler) in _DISTRIBUTED and sampler.shuffle)
+        chunks, budget = len(self.chunk_lengths), self.budget()
+        if not known or sum(map(self.chunk_bytes, range(chunks))) <= budget:
+            return None
+        return (
+            f"{type(sampler).__name__} jumps among {chunks} chunks, of which {budget >> 20} MB (cache_bytes) are kept, so most samples "
+            "decode a chunk of their own; shuffle with sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or "
+            "raise cache_bytes until all fit"
+        )
 
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _ChunkMaker(self, options)
