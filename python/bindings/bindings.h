@@ -38,6 +38,7 @@ void bind_pipeline(py::module_& m);
 void bind_dataset(py::module_& m);
 void bind_loader(py::module_& m);
 void bind_gather(py::module_& m);
+void bind_arrays(py::module_& m);
 void bind_machine(py::module_& m);
 void bind_ring(py::module_& m);
 void bind_samplers(py::module_& m);

@@ -17,6 +17,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_dataset(m);
   bind_loader(m);
   bind_gather(m);
+  bind_arrays(m);
   bind_machine(m);
   bind_ring(m);
   bind_samplers(m);

@@ -437,6 +437,34 @@ def positions(numbers: np.ndarray, dtype: str, value: int) -> NDArray[np.int64]:
 
 def widens(stored: str, made: str) -> bool:
     """Whether RowGather makes rows of dtype `made` of `stored`: narrower whole numbers to int32 or int64 that hold them all."""
+class ChunkedArray:
+    """An array whose chunks lie in `source`, each by itself, as HDF5 has them. Reads run in any thread, without the GIL.
+
+    `shape`, `chunk`: elements along each axis, of the array and of a chunk. `filters`: ("deflate", 0), ("shuffle", element bytes) or
+    ("fletcher32", 0), as they were applied. `swap_bytes`: groups of so many bytes are turned round (1: none). `fill`: the bytes of one
+    element that nobody wrote. `cells`, `offsets`, `sizes` (int64) and `left_out` (uint32), all of shape (chunks,): a chunk's number in
+    the grid of chunks, where it lies, its bytes as stored, and the bits of filters that it was written without.
+    ValueError for a form that contradicts itself, CorruptDataError for chunks outside the source.
+    """
+
+    def __init__(
+        self,
+        source: ByteSource,
+        name: str,
+        shape: Sequence[int],
+        chunk: Sequence[int],
+        element_bytes: int,
+        swap_bytes: int,
+        filters: Sequence[tuple[str, int]],
+        fill: bytes,
+        cells: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        left_out: NDArray[np.uint32],
+    ) -> None: ...
+    def read(self, box: Sequence[tuple[int, int, int]], into: np.ndarray) -> None:
+        """The elements (start, count, step) along each axis, in the machine's byte order, into a dense array of as many bytes.
+        IndexError for a box outside the array, CorruptDataError naming file, dataset, chunk and byte."""
 
 class RowGather:
     """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.

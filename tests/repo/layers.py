@@ -15,6 +15,11 @@ LAYERS: dict[str, set[str]] = {
     "device": {"base", "trace", "core", "transforms"},
     "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "json", "collate", "device"},
     "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "json", "collate", "device", "loader"},
+    "arrays": {"base", "core", "io", "codecs"},
+    "collate": {"base", "trace", "core"},
+    "device": {"base", "trace", "core", "transforms"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "collate", "device"},
+    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "collate", "device", "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
 }

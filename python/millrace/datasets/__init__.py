@@ -2,9 +2,12 @@
 files of token ids; Arrays, rows of arrays in memory and in files.
 """
 """Datasets that are read natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; JSONL, Lines, text files."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; HDF5 and Zarr,
+rows of arrays."""
 
 from .arrays import Arrays
 from .folder_listing import IMG_EXTENSIONS
+from .hdf5 import HDF5
 from .image_folder import ImageFolder
 from .lines import JSONL, JSONField, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
@@ -23,8 +26,10 @@ from .webdataset import (
     warn_and_continue,
     warn_and_stop,
 )
+from .zarr import Zarr
 
 __all__ = [
+    "HDF5",
     "IMG_EXTENSIONS",
     "Arrays",
     "DecodingError",
@@ -37,6 +42,7 @@ __all__ = [
     "Mixture",
     "Tokens",
     "WebDataset",
+    "Zarr",
     "decode_with_pillow",
     "ignore_and_continue",
     "ignore_and_stop",

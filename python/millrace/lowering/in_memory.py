@@ -20,6 +20,7 @@ from .. import _core
 from ..datasets.arrays import Arrays
 from ..datasets.tokens import Tokens
 from .arrow import is_arrow, recognise_arrow
+from .mapped_arrays import is_mapped_arrays, recognise_mapped_arrays
 from .refusal import NotLowered
 from .rows import Column, RowSet
 from .token_windows import recognise_tokens
@@ -33,11 +34,13 @@ def is_in_memory(dataset: Any) -> bool:
     """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
-    return type(dataset) in _RECOGNISERS or is_arrow(dataset)
+    return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_mapped_arrays(dataset)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
+    if is_mapped_arrays(dataset):
+        return recognise_mapped_arrays(dataset)
     recognise = recognise_arrow if is_arrow(dataset) else _RECOGNISERS.get(type(dataset))
     if recognise is None:
         raise NotLowered(

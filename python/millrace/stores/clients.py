@@ -55,6 +55,11 @@ class ObstoreClient:
         else:
             self._store = obstore.store.from_url(location.root, client_options=client, **options)
 
+    @property
+    def store(self) -> Any:
+        """obstore's own object, for libraries that take one."""
+        return self._store
+
     async def head(self, path: str) -> Meta:
         return _meta(await self._obstore.head_async(self._store, path))
 

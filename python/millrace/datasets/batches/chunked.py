@@ -249,4 +249,12 @@ def _laid_out(dataset: ChunkedDataset, values: list[Any], sequence: type) -> Any
 
 
 def _size_of(columns: Sequence[Any]) -> int:
-    return sum(column.nbytes for column in columns)
+    return sum(map(_memory_of, columns))
+
+
+def _memory_of(column: Any) -> int:
+    """Rows that overlap, such as windows of a series, share their bytes."""
+    if not isinstance(column, np.ndarray) or column.size == 0:
+        return column.nbytes
+    spanned = sum((size - 1) * abs(step) for size, step in zip(column.shape, column.strides)) + column.itemsize
+    return min(column.nbytes, spanned)

@@ -1,0 +1,124 @@
+"""HDF5: rows of datasets in HDF5 files, by any number of threads or processes."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+
+from .array_files.hdf5_metadata import Fields, read_metadata
+from .array_files.hdf5_sources import NativeDataset
+from .array_files.rows import ArrayRows
+from .array_files.sources import PerProcess
+
+Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+
+
+class HDF5(ArrayRows):
+    """Samples {field: row} of datasets in one or more HDF5 files, whose rows are counted through.
+
+    >>> ds = millrace.datasets.HDF5("train.h5", fields=["images", "labels"])
+    >>> loader = millrace.DataLoader(ds, 256, sampler=ds.shuffled(seed=0), num_workers=4)
+
+    `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the files, a mapping {name in
+    the sample: path}, or one path, whose rows are the samples themselves; None: every dataset with rows but coordinates (dimension
+    scales). `select`: slices and numbers for the axes behind the first, by the name of an axis (dimension labels and scales, as netCDF-4
+    files have them), {"lat": slice(0, 64)}, or by field, {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the
+    first axis, rows are chosen. `window`: a sample is so many rows behind each other, [window, ...], `stride` rows from the next one
+    (None: `window`).
+    `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks that are kept decoded.
+
+    Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex; other enums their numbers;
+    text str; records (compound types) dicts. What was never written is the dataset's fill value.
+
+    Where the chunks lie is asked of h5py once, here; no handle stays open, so the dataset can be forked and pickled. Contiguous
+    datasets are mapped, and their rows gathered like rows in memory. Chunks that are plain, deflated (gzip), shuffled or checksummed
+    (fletcher32, verified) are read natively, at once by all threads; what else there is goes through h5py, one thread at a time:
+    `readers` says which, and why.
+
+    Errors: UnavailableError without h5py; FileNotFoundError; CorruptDataError for a file that is no HDF5 file, cut short or changed
+    since, and for a damaged chunk, with file, dataset and rows; ValueError for fields that are missing or differ in length.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        fields: Fields = None,
+        *,
+        select: Optional[Mapping[str, Any]] = None,
+        window: Optional[int] = None,
+        stride: Optional[int] = None,
+        chunk_rows: Optional[int] = None,
+        cache_bytes: Optional[int] = None,
+    ) -> None:
+        self.paths = _listed(paths)
+        super().__init__(
+            [read_metadata(path, fields) for path in self.paths],
+            alone=isinstance(fields, str),
+            select=select, window=window, stride=stride, chunk_rows=chunk_rows, cache_bytes=cache_bytes,
+        )  # fmt: skip
+        self._maps = PerProcess(self._map) if self._lies_in_rows() else None
+
+    # -- contiguous datasets -----------------------------------------------------------------------------------------------------------
+
+    def _lies_in_rows(self) -> bool:
+        """Whether each sample of each field is one stretch of a file, as the engine copies them out of mapped files."""
+        return all(
+            isinstance(source, NativeDataset) and source.offset is not None and not source.swapped and cut.is_whole(source)
+            and not cut.dropped and all(cut.row_shape)
+            for file in self._files
+            for source, cut in zip(file.sources, file.cuts)
+        )  # fmt: skip
+
+    @property
+    def mapped_tables(self) -> Optional[list[list[np.ndarray]]]:
+        """Per field, an array [samples, ...] over each file's mapped bytes; None unless all datasets are contiguous, whole and of this
+        machine's byte order. Changed files are CorruptDataError."""
+        if self._maps is None:
+            return None
+        for file in self._files:
+            file.sources[0].file.check()
+        return self._maps()
+
+    def _map(self) -> list[list[np.ndarray]]:
+        tables: list[list[np.ndarray]] = [[] for _ in self.fields]
+        for file in self._files:
+            for table, source, cut in zip(tables, file.sources, file.cuts):
+                mapped = np.memmap(source.where, np.uint8, "r") if file.samples else np.empty(0, np.uint8)
+                row = math.prod(cut.row_shape) * source.dtype.itemsize
+                begin = source.offset + cut.first * row
+                rows = mapped[begin : begin + cut.rows * row].view(source.dtype) if file.samples else mapped.view(source.dtype)
+                table.append(self._windows(rows.reshape(-1, *cut.row_shape), file.samples))
+        return tables
+
+    def _samples(self, indices: np.ndarray) -> list[Any]:
+        tables = self.mapped_tables
+        if tables is None:
+            return super()._samples(indices)
+        starts = np.cumsum([0, *(file.samples for file in self._files)])
+        of = np.searchsorted(starts, indices, side="right") - 1
+        values = [[_value(table[file][row]) for file, row in zip(of, indices - starts[of])] for table in tables]
+        names = [field.name for field in self.fields]
+        return values[0] if self.layout == "single" else [dict(zip(names, sample)) for sample in zip(*values)]
+
+
+def _value(row: Any) -> Any:
+    return torch.from_numpy(np.array(row)) if isinstance(row, np.ndarray) else row
+
+
+def _listed(paths: Paths) -> Sequence[str]:
+    if not isinstance(paths, (str, os.PathLike)):
+        listed = [os.path.abspath(os.fspath(path)) for path in paths]
+        if not listed:
+            raise ValueError("paths is empty; name at least one HDF5 file")
+        return listed
+    path = os.fspath(paths)
+    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+    if not found:
+        raise FileNotFoundError(f"no file matches {path!r}")
+    return [os.path.abspath(name) for name in found]
