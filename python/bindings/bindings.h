@@ -41,6 +41,7 @@ void bind_gather(py::module_& m);
 void bind_machine(py::module_& m);
 void bind_ring(py::module_& m);
 void bind_samplers(py::module_& m);
+void bind_sequences(py::module_& m);
 void bind_device(py::module_& m);
 void bind_batch(py::module_& m);
 void bind_gpu_decoder(py::module_& m);

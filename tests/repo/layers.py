@@ -10,10 +10,12 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
+    "sequences": {"base", "samplers"},
     "collate": {"base", "trace", "core"},
     "device": {"base", "trace", "core", "transforms"},
-    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device"},
-    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device", "loader"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "collate", "device"},
+    "torch_bridge": {
+        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "collate", "device", "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
 }
