@@ -342,6 +342,22 @@ class RowGather:
 def int64_array(sequence: Any) -> Optional[NDArray[np.int64]]:
     """The numbers of what RowGather.submit takes; None for anything else."""
 
+class BatchMemory:
+    """Memory for batches of `fields` tensors, `slots` of each lent at a time; more come from memory of their own. Any thread."""
+
+    def __init__(self, fields: int, slots: int, memory: str = "system") -> None: ...
+    def empty(self, field: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
+        """A tensor for one batch's `field`, what it holds undefined; its slot comes back when its last view dies."""
+    def overflow_count(self) -> int:
+        """Tensors that found all slots lent."""
+
+def copy_rows(
+    table: np.ndarray, rows: NDArray[np.int64], out: torch.Tensor, at: Optional[NDArray[np.int64]] = None
+) -> None:
+    """out[at[i]] = table[rows[i]], without the GIL when there is much to copy; at=None: out[i]. Rows dense, of the same bytes.
+
+    Negative rows count from the end; IndexError for rows and places that are not there."""
+
 def cpu_budget() -> dict[str, Any]:
     """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and ranks on the node."""
 

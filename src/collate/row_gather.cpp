@@ -95,4 +95,13 @@ void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t
   }
 }
 
+void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
+  if (row_bytes == 0) return;
+  const size_t fetched = std::min(row_bytes, kBytesAhead);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kRowsAhead < rows.size()) fetch(rows[i + kRowsAhead], fetched);
+    std::memcpy(out + static_cast<size_t>(at[i]) * row_bytes, rows[i], row_bytes);
+  }
+}
+
 }  // namespace millrace
