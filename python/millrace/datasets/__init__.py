@@ -3,6 +3,7 @@
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder
 from .pillow_decode import decode_with_pillow, pil_loader
+from .sequences import PackedSequences, PackedStream, Tokenized, cu_seqlens, document_mask, document_mask_mod
 from .webdataset import (
     DecodingError,
     IndexedWebDataset,
@@ -24,8 +25,14 @@ __all__ = [
     "ImageFolder",
     "IndexedWebDataset",
     "Mixture",
+    "PackedSequences",
+    "PackedStream",
+    "Tokenized",
     "WebDataset",
+    "cu_seqlens",
     "decode_with_pillow",
+    "document_mask",
+    "document_mask_mod",
     "ignore_and_continue",
     "ignore_and_stop",
     "pil_loader",

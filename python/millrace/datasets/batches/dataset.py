@@ -74,6 +74,10 @@ class BatchDataset(Dataset):
         """Whether a maker makes what this function, which is not default_collate, would."""
         return False
 
+    def refusal(self) -> Optional[str]:
+        """Why its batches cannot be made in threads, and what to change; None: they can."""
+        return None
+
     def _samples(self, indices: np.ndarray) -> list[Any]:
         """The samples of these indices, int64 and in range. An error names the sample's place in its file."""
         raise NotImplementedError

@@ -134,20 +134,15 @@ class PackedSequences(BatchDataset):
     def collate(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, Any]:
         """For `collate_fn`: the batch, with "cu_seqlens", int32, where sequences begin in its rows behind one another, padding being a
         sequence, and "max_seqlen", the longest one's tokens. Needs position_ids."""
-        self._check_collate()
+        if not self.layout.position_ids:
+            raise ValueError("collate finds sequences by their positions: make the dataset with position_ids=True")
         batch = default_collate(list(samples))
         batch["cu_seqlens"], batch["max_seqlen"] = cu_seqlens(batch["position_ids"])
         return batch
 
     def knows_collate(self, collate_fn: Any) -> bool:
-        if getattr(collate_fn, "__func__", None) is not PackedSequences.collate or collate_fn.__self__ is not self:
-            return False
-        self._check_collate()
-        return True
-
-    def _check_collate(self) -> None:
-        if not self.layout.position_ids:
-            raise ValueError("collate finds sequences by their positions: make the dataset with position_ids=True")
+        own = getattr(collate_fn, "__func__", None) is PackedSequences.collate and collate_fn.__self__ is self
+        return own and self.layout.position_ids
 
     def _epoch_order(self) -> _core.PackOrder:
         epoch, order = self.epoch, self._order
