@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -42,6 +43,7 @@ class _Shared:
         self.tasks: deque[_Task] = deque()
         self.claimed = 0
         self.closed = False
+        self.pid = os.getpid()
 
     def run(self) -> None:
         while True:
@@ -50,7 +52,7 @@ class _Shared:
                     return
                 task = self._claim()
             if task is not None:
-                self.make(task)
+                self.make(task, BaseException)
             elif not self._reads_ahead():
                 with self.lock:
                     if not self.closed and not self._claimable():
@@ -72,10 +74,11 @@ class _Shared:
         self.claimed += 1
         return self.tasks[self.claimed - 1]
 
-    def make(self, task: _Task) -> None:
+    def make(self, task: _Task, kept: type[BaseException]) -> None:
+        """Errors that are `kept` are raised when the batch's turn comes."""
         try:
             task.batch = self.maker.make(task.ticket)
-        except BaseException as error:  # raised again when the batch's turn comes
+        except kept as error:
             task.error = error
         with self.lock:
             task.done = True
@@ -129,7 +132,7 @@ class PoolEngine:
         if not self._threads:
             if not task.done:
                 shared.claimed = 1
-                shared.make(task)
+                shared.make(task, Exception)  # behind Ctrl-C the batch is still to come
         else:
             with shared.lock:
                 if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
@@ -171,6 +174,8 @@ class _Batch:
 
 
 def _end(shared: _Shared) -> None:
+    if os.getpid() != shared.pid:  # a forked child: a thread that is not there may hold the lock
+        return
     with shared.lock:
         shared.closed = True
         shared.tasks = deque()

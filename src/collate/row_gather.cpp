@@ -73,6 +73,17 @@ void gather(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out
   }
 }
 
+template <size_t kBytes>
+void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
+  const size_t size = kBytes ? kBytes : row_bytes;
+  const size_t fetched = std::min(size, kBytesAhead);
+  const size_t ahead = std::clamp<size_t>(kBytesAhead / size, 1, kRowsAhead);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + ahead < rows.size()) fetch(rows[i + ahead], fetched);
+    std::memcpy(out + static_cast<size_t>(at[i]) * size, rows[i], size);
+  }
+}
+
 }  // namespace
 
 bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t> indices, const uint8_t** addresses) {
@@ -96,11 +107,13 @@ void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t
 }
 
 void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
-  if (row_bytes == 0) return;
-  const size_t fetched = std::min(row_bytes, kBytesAhead);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kRowsAhead < rows.size()) fetch(rows[i + kRowsAhead], fetched);
-    std::memcpy(out + static_cast<size_t>(at[i]) * row_bytes, rows[i], row_bytes);
+  switch (row_bytes) {
+    case 0: return;
+    case 1: return scatter<1>(rows, row_bytes, at, out);
+    case 2: return scatter<2>(rows, row_bytes, at, out);
+    case 4: return scatter<4>(rows, row_bytes, at, out);
+    case 8: return scatter<8>(rows, row_bytes, at, out);
+    default: return scatter<0>(rows, row_bytes, at, out);
   }
 }
 

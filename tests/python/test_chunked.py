@@ -1,9 +1,13 @@
 """Datasets in chunks: batches equal default_collate of samples, the cache's budget, errors at their turn, states, forks."""
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
+import os
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -257,3 +261,53 @@ def test_an_epoch_goes_on_under_other_ranks():
         sampler.load_state_dict(before[0].state_dict())
     taken += [index for step in zip(*map(list, after)) for index in step]
     assert taken == order
+
+
+def test_ctrl_c_without_workers_loses_no_batch():
+    dataset = Numbers([10] * 3)
+    original, interrupts = dataset.read_chunk, [KeyboardInterrupt]
+    def read(number):
+        if number == 1 and interrupts:
+            raise interrupts.pop()
+        return original(number)
+    dataset.read_chunk = read
+    iterator = iter(DataLoader(dataset, 10))
+    next(iterator)
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert [batch["y"].tolist() for batch in iterator] == [list(range(10, 20)), list(range(20, 30))]
+
+
+def test_a_forked_child_leaves_the_threads_alone():
+    dataset = Numbers([10] * 50)
+    loader = DataLoader(dataset, 5, num_workers=2)
+    iterator = iter(loader)
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with contextlib.suppress(RuntimeError):
+                next(iterator)
+                os._exit(2)
+            del iterator
+            gc.collect()
+            status = 0 if dataset[499]["y"] == 499 and len(list(DataLoader(dataset, 50, num_workers=1))) == 10 else 3
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(list(iterator)) == 99
+
+
+def test_a_shuffle_that_the_cache_cannot_hold_is_warned_of():
+    dataset = Numbers([10] * 50, cache_bytes=10 * 66 * 8)
+    for loader in (DataLoader(dataset, 5, shuffle=True), DataLoader(Subset(dataset, range(9)), 5, shuffle=True, num_workers=1)):
+        assert "order: RandomSampler jumps among 50 chunks" in loader.explain()
+        with pytest.warns(UserWarning, match=r"sampler=dataset\.shuffled\(\)"):
+            iter(loader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = Numbers([9] * 5)
+        for good in (DataLoader(dataset, 5), DataLoader(dataset, 5, sampler=dataset.shuffled()), DataLoader(small, shuffle=True)):
+            iter(good)
+            assert "order:" not in good.explain()

@@ -105,6 +105,14 @@ class BatchJob:
         return min(_MOST_LISTS_AHEAD, -(-self.rows_ahead // max(1, batch_size or 1)))
 
 
+def order_advice(loader: Any) -> Optional[str]:
+    """What the loader's order costs its dataset, if it is one that makes batches and there is something to say."""
+    dataset = loader.dataset
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return dataset.order_advice(inner_sampler(loader.batch_sampler or loader.sampler)) if isinstance(dataset, BatchDataset) else None
+
+
 def batch_job(loader: Any, source: BatchSource, collate_fn: Optional[Callable[[list], Any]]) -> BatchJob:
     sampler = inner_sampler(loader.batch_sampler)
     window = sampler.window if isinstance(sampler, ChunkShuffle) else 0

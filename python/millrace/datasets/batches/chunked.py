@@ -11,15 +11,18 @@ from typing import Any, Optional
 
 import numpy as np
 import torch
+import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
-from ... import _core
+from ... import _core, samplers
 from ...ranks import local_world_size
-from ...samplers import ChunkShuffle
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 
 _LEAST_CACHE_BYTES = 64 << 20
+
+_SHUFFLING = (torch_data.RandomSampler, samplers.RandomSampler, samplers.PermutationSampler)
+_DISTRIBUTED = (torch_data.DistributedSampler, samplers.DistributedSampler)
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,10 @@ class ChunkedDataset(BatchDataset):
         chunks = len(self.chunk_lengths)
         return 4 * (len(self) // chunks) if chunks else 0
 
-    def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> ChunkShuffle:
+    def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> samplers.ChunkShuffle:
         """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of them at a time, so that each
         chunk is decoded once in an epoch. The cache should hold twice as many. `ranks`: num_replicas, rank, drop_last."""
-        return ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
+        return samplers.ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
 
     def budget(self) -> int:
         """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is left, shared among the
@@ -100,6 +103,17 @@ class ChunkedDataset(BatchDataset):
         worker = get_worker_info()
         share = local_world_size() * (worker.num_workers if worker is not None else 1)
         return max(_LEAST_CACHE_BYTES, left // 8 // share)
+
+    def order_advice(self, sampler: Any) -> Optional[str]:
+        known = type(sampler) in _SHUFFLING or (type(sampler) in _DISTRIBUTED and sampler.shuffle)
+        chunks, budget = len(self.chunk_lengths), self.budget()
+        if not known or sum(map(self.chunk_bytes, range(chunks))) <= budget:
+            return None
+        return (
+            f"{type(sampler).__name__} jumps among {chunks} chunks, of which {budget >> 20} MB (cache_bytes) are kept, so most samples "
+            "decode a chunk of their own; shuffle with sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or "
+            "raise cache_bytes until all fit"
+        )
 
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _ChunkMaker(self, options)
@@ -115,76 +129,90 @@ class ChunkedDataset(BatchDataset):
 
 
 class _Ticket:
-    """A batch: for each chunk the rows in it and their places in the batch (None: all of it, in order)."""
+    """A batch, its samples sorted by chunk: share s is rows[bounds[s]:bounds[s + 1]] of chunks[s], which go to the same range of places."""
 
-    __slots__ = ("indices", "number", "shares")
+    __slots__ = ("count", "number", "chunks", "rows", "places", "bounds")
 
     def __init__(self, indices: np.ndarray, starts: np.ndarray) -> None:
-        self.indices = indices
-        self.number = -1
-        chunks = np.searchsorted(starts, indices, side="right") - 1
-        self.shares: list[tuple[int, np.ndarray, Optional[np.ndarray]]] = []
-        if len(indices) == 0:
-            return
-        if (chunks == chunks[0]).all():
-            self.shares.append((int(chunks[0]), indices - starts[chunks[0]], None))
-            return
-        order = np.argsort(chunks, kind="stable")
-        borders = np.flatnonzero(np.diff(chunks[order])) + 1
-        for places in np.split(order, borders):
-            chunk = int(chunks[places[0]])
-            self.shares.append((chunk, indices[places] - starts[chunk], places))
+        self.count, self.number = len(indices), -1
+        of = np.searchsorted(starts, indices, side="right") - 1
+        self.places = np.argsort(of, kind="stable")
+        of = of[self.places]
+        self.rows = indices[self.places] - starts[of]
+        first = np.flatnonzero(np.diff(of, prepend=-1))
+        self.chunks: list[int] = of[first].tolist()
+        self.bounds: list[int] = [*first.tolist(), self.count]
 
 
 class _ChunkMaker(BatchMaker):
     def __init__(self, dataset: ChunkedDataset, options: MakerOptions) -> None:
         self._dataset, self._collate = dataset, options.collate
-        self._cache = ChunkCache(dataset.read_chunk, dataset.chunk_bytes, dataset.budget(), _size_of)
-        self._memory = _core.BatchMemory(len(dataset.fields), options.slots, options.memory)
+        budget = dataset.budget()
+        self._cache = ChunkCache(dataset.read_chunk, dataset.chunk_bytes, budget, _size_of)
+        self._in_hand = budget // (options.threads + 1)  # bytes of chunks that one make() holds besides the cache
+        self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
+        self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
+        rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
+        self._memory = _core.BatchMemory(rows, options.slots, options.memory)
         self._lock = threading.Lock()
         self._collate_seconds = 0.0
 
     def expect(self, indices: np.ndarray) -> _Ticket:
         ticket = _Ticket(indices, self._dataset.chunk_starts)
-        ticket.number = self._cache.announce(chunk for chunk, _, _ in ticket.shares)
+        ticket.number = self._cache.announce(ticket.chunks)
         return ticket
 
     def make(self, ticket: _Ticket) -> Any:
-        fields, count = self._dataset.fields, len(ticket.indices)
         if self._collate is not None:
             return self._collate(self._rows_of(ticket))
-        columns: list[Any] = [None] * len(fields)
-        seconds = 0.0
-        for chunk, rows, places in ticket.shares:
+        tensors = self._memory.empty(ticket.count)
+        lists: list[list[Any]] = [[None] * ticket.count for _ in self._values]
+        held: list[Any] = []
+        first = 0
+        bytes_in_hand, seconds = 0, 0.0
+        for share, chunk in enumerate(ticket.chunks):
             data = self._take(chunk, ticket)
-            started = time.perf_counter()
-            for i, (field, column) in enumerate(zip(fields, data)):
-                if columns[i] is None:
-                    columns[i] = self._memory.empty(i, (count, *field.shape), field.dtype) if field.is_array else [None] * count
-                if field.is_array:
-                    _core.copy_rows(column, rows, columns[i], places)
-                else:
-                    _put(columns[i], column.take(rows), places)
-            del data
-            seconds += time.perf_counter() - started
+            held.append(data)
+            bytes_in_hand += _size_of(data)
+            if bytes_in_hand >= self._in_hand or share + 1 == len(ticket.chunks):
+                started = time.perf_counter()
+                self._copy(held, ticket, first, tensors, lists)
+                seconds += time.perf_counter() - started
+                held, first, bytes_in_hand = [], share + 1, 0
         started = time.perf_counter()
-        listed = tuple if self._dataset.layout == "tuple" else list  # what default_collate leaves text in
-        made = [column if field.is_array else default_collate(listed(column)) for field, column in zip(fields, columns)]
-        batch = _laid_out(self._dataset, made, list)
+        batch = self._put_together(tensors, lists)
         with self._lock:
             self._collate_seconds += seconds + time.perf_counter() - started
         return batch
+
+    def _copy(self, held: list[Any], ticket: _Ticket, first: int, tensors: list[torch.Tensor], lists: list[list[Any]]) -> None:
+        """The shares `first`, ... of the batch, whose chunks are `held`."""
+        bounds = ticket.bounds[first : first + len(held) + 1]
+        tables = [[data[i] for i in self._arrays] for data in held]
+        _core.copy_rows(tables, ticket.rows, ticket.places, bounds, tensors)
+        for values, i in zip(lists, self._values):
+            for data, begin, end in zip(held, bounds, bounds[1:]):
+                _put(values, data[i].take(ticket.rows[begin:end]), ticket.places[begin:end])
+
+    def _put_together(self, tensors: list[torch.Tensor], lists: list[list[Any]]) -> Any:
+        columns: list[Any] = [None] * len(self._dataset.fields)
+        for i, tensor in zip(self._arrays, tensors):
+            columns[i] = tensor
+        listed = tuple if self._dataset.layout == "tuple" else list  # what default_collate leaves text in
+        for i, values in zip(self._values, lists):
+            columns[i] = default_collate(listed(values))
+        return _laid_out(self._dataset, columns, list)
 
     def samples(self, indices: np.ndarray) -> list[Any]:
         return self._rows_of(_Ticket(indices, self._dataset.chunk_starts))
 
     def _rows_of(self, ticket: _Ticket) -> list[Any]:
         fields = self._dataset.fields
-        columns: list[list[Any]] = [[None] * len(ticket.indices) for _ in fields]
-        for chunk, rows, places in ticket.shares:
-            data = self._take(chunk, ticket)
-            for values, field, column in zip(columns, fields, data):
-                _put(values, _values(column, field, rows) if field.is_array else column.take(rows), places)
+        columns: list[list[Any]] = [[None] * ticket.count for _ in fields]
+        for chunk, begin, end in zip(ticket.chunks, ticket.bounds, ticket.bounds[1:]):
+            rows, places = ticket.rows[begin:end], ticket.places[begin:end]
+            for values, field, column in zip(columns, fields, self._take(chunk, ticket)):
+                _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
         return [_laid_out(self._dataset, list(row), tuple) for row in zip(*columns)]
 
     def _take(self, chunk: int, ticket: _Ticket) -> Any:
@@ -203,16 +231,13 @@ class _ChunkMaker(BatchMaker):
         return {"read": self._cache.read_seconds, "collate": self._collate_seconds}
 
 
-def _values(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
+def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
     """What single samples hold: numpy scalars, or tensors of their own."""
     chosen = column[rows]
     return list(chosen) if not field.shape else list(torch.from_numpy(chosen).unbind(0))
 
 
-def _put(values: list[Any], found: list[Any], places: Optional[np.ndarray]) -> None:
-    if places is None:
-        values[:] = found
-        return
+def _put(values: list[Any], found: list[Any], places: np.ndarray) -> None:
     for place, value in zip(places.tolist(), found):
         values[place] = value
 

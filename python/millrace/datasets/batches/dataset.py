@@ -78,6 +78,10 @@ class BatchDataset(Dataset):
         """Why its batches cannot be made in threads, and what to change; None: they can."""
         return None
 
+    def order_advice(self, sampler: Any) -> Optional[str]:
+        """What a sampler's order costs this dataset and which to use instead; None when there is nothing to say."""
+        return None
+
     def _samples(self, indices: np.ndarray) -> list[Any]:
         """The samples of these indices, int64 and in range. An error names the sample's place in its file."""
         raise NotImplementedError
