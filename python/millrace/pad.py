@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -12,7 +12,6 @@ from torch.utils.data import default_collate
 from . import _core
 
 Values = Union[int, float, Mapping[Union[str, int], Union[int, float]]]
-Empty = Callable[[int, tuple[int, ...], torch.dtype], torch.Tensor]  # (number of the block in its batch, shape, dtype)
 
 
 class Pad:
@@ -54,28 +53,23 @@ class Pad:
         self.mask = dict(mask) if isinstance(mask, Mapping) else mask
 
     def __call__(self, samples: Sequence[Any]) -> Any:
-        return self.collate(samples, lambda _, shape, dtype: torch.empty(shape, dtype=dtype))
-
-    def collate(self, samples: Sequence[Any], empty: Empty) -> Any:
-        """The batch, its padded fields in memory by `empty`."""
         first = samples[0]
-        block = _Blocks(self, empty)
         if isinstance(first, Mapping):
-            return self._dicts(samples, block)
+            return self._dicts(samples)
         if self.mask is not None:
             raise ValueError(f"mask={self.mask!r} adds a field, so samples should be dicts, but they are {type(first).__name__}")
         if _is_row(first):
-            return block.padded(samples, self._value_of(None), None)[0]
+            return self._padded(samples, self._value_of(None), None)[0]
         if not isinstance(first, (tuple, list)):
             raise ValueError(f"samples are {type(first).__name__}: nothing to pad; leave Pad out")
         self._check_fields(range(len(first)))
         fields = []
         for place, column in enumerate(zip(*samples, strict=True)):
             value = self._value_of(place, column[0])
-            fields.append(default_collate(list(column)) if value is None else block.padded(column, value, place)[0])
+            fields.append(default_collate(list(column)) if value is None else self._padded(column, value, place)[0])
         return fields
 
-    def _dicts(self, samples: Sequence[Mapping[str, Any]], block: _Blocks) -> dict[str, Any]:
+    def _dicts(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         first = samples[0]
         self._check_fields(first)
         for number, sample in enumerate(samples):
@@ -91,7 +85,7 @@ class Pad:
             if name not in padded:
                 batch[name] = default_collate(column)
                 continue
-            rows, mask = block.padded(column, self._value_of(name, column[0]), name, name in masks)
+            rows, mask = self._padded(column, self._value_of(name, column[0]), name, name in masks)
             batch[name] = rows
             if mask is not None:
                 batch[masks[name]] = mask
@@ -118,21 +112,7 @@ class Pad:
             return self.values.get(name)
         return self.values if name is None or _is_row(row) else None
 
-    def __eq__(self, other: Any) -> bool:
-        return type(other) is type(self) and vars(self) == vars(other)
-
-    def __repr__(self) -> str:
-        given = {"to": self.to, "multiple_of": self.multiple_of, "mask": self.mask, "side": None if self.side == "right" else self.side}
-        return f"Pad({self.values!r}{''.join(f', {name}={value!r}' for name, value in given.items() if value is not None)})"
-
-
-class _Blocks:
-    """Makes a batch's padded fields."""
-
-    def __init__(self, pad: Pad, empty: Empty) -> None:
-        self._pad, self._empty, self._made = pad, empty, 0
-
-    def padded(self, rows: Sequence[Any], value: Any, name: Any, masked: bool = False) -> tuple[torch.Tensor, Optional[torch.Tensor]]:
+    def _padded(self, rows: Sequence[Any], value: Any, name: Any, masked: bool = False) -> tuple[torch.Tensor, Optional[torch.Tensor]]:
         """(rows filled up, mask)"""
         label = "rows" if name is None else f"field {name!r}"
         if not all(map(_is_list_of_ints, rows)):
@@ -146,23 +126,26 @@ class _Blocks:
                     "only the first dimension may differ"
                 )
         length = self._length(list(map(len, rows)), label)
-        out = self._new((len(rows), length, *shape), dtype)
-        mask = self._new((len(rows), length), torch.int64) if masked else None
-        _core.pad_rows(rows, _filling(value, dtype, label), out, mask, self._pad.side == "left")
+        out = torch.empty((len(rows), length, *shape), dtype=dtype)
+        mask = torch.empty((len(rows), length), dtype=torch.int64) if masked else None
+        _core.pad_rows(rows, _filling(value, dtype, label), out, mask, self.side == "left")
         return out, mask
 
-    def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        self._made += 1
-        return self._empty(self._made - 1, shape, dtype)
-
     def _length(self, lengths: list[int], label: str) -> int:
-        longest, pad = max(lengths), self._pad
-        if pad.to is not None and longest > pad.to:
+        longest = max(lengths)
+        if self.to is not None and longest > self.to:
             raise ValueError(
-                f"{label}: sample {lengths.index(longest)} of the batch has {longest} items, more than to={pad.to}; cut it, or pad to more"
+                f"{label}: sample {lengths.index(longest)} of the batch has {longest} items, more than to={self.to}; cut it, or pad to more"
             )
-        length = longest if pad.to is None else pad.to
-        return length if pad.multiple_of is None else -(-length // pad.multiple_of) * pad.multiple_of
+        length = longest if self.to is None else self.to
+        return length if self.multiple_of is None else -(-length // self.multiple_of) * self.multiple_of
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is type(self) and vars(self) == vars(other)
+
+    def __repr__(self) -> str:
+        given = {"to": self.to, "multiple_of": self.multiple_of, "mask": self.mask, "side": None if self.side == "right" else self.side}
+        return f"Pad({self.values!r}{''.join(f', {name}={value!r}' for name, value in given.items() if value is not None)})"
 
 
 def _filling(value: Any, dtype: torch.dtype, label: str) -> torch.Tensor:

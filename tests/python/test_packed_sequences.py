@@ -89,7 +89,7 @@ def test_epochs():
     dataset.set_epoch(1)
     second = [row["input_ids"].tolist() for row in rows_of(dataset)]
     assert first != second and sorted(sum(first, [])) == sorted(sum(second, []))
-    company = [{tuple(sorted(d for d, _, _ in dataset.packed(i))) for i in range(len(dataset))} for _ in range(1)]
+    company = [{tuple(sorted(d for d, _, _ in dataset.packed(i))) for i in range(len(dataset))}]
     dataset.set_epoch(0)
     company.append({tuple(sorted(d for d, _, _ in dataset.packed(i))) for i in range(len(dataset))})
     assert len(company[0] & company[1]) < len(dataset) // 2, "documents meet others"
@@ -124,7 +124,8 @@ def test_forms_of_documents(tmp_path):
     expected = rows_of(PackedSequences(DOCS, 128))
     big_endian = [doc.astype(">i4") for doc in DOCS]
     forms = [(tokens, offsets), (mapped, offsets), (torch.from_numpy(tokens.astype("int64")), torch.from_numpy(offsets)), Holder(DOCS),
-             [doc.tolist() for doc in DOCS], [torch.from_numpy(doc.astype("int32")) for doc in DOCS], big_endian, (tokens, offsets.astype("int32"))]
+             [doc.tolist() for doc in DOCS], [torch.from_numpy(doc.astype("int32")) for doc in DOCS], big_endian,
+             (tokens, offsets.astype("int32"))]
     for form in forms:
         for row, other in zip(rows_of(PackedSequences(form, 128)), expected, strict=True):
             same(row, other)
@@ -215,7 +216,7 @@ def test_masks():
 def test_attention_within_packs_is_attention_of_documents():
     """What a model sees of a document does not depend on its company."""
     torch.manual_seed(0)
-    embedding = torch.nn.Embedding(60000, 16)
+    embedding = torch.nn.Embedding(60000, 16).requires_grad_(False)
     dataset = PackedSequences(documents([9, 20, 14]), 48, document_ids=True)
     row = dataset[0]
     x = embedding(row["input_ids"])[None, None]

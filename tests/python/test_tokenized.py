@@ -30,7 +30,8 @@ def tokenizer():
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=["[UNK]", "[BOS]", "[EOS]", "[PAD]"], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+        vocab_size=1500, special_tokens=["[UNK]", "[BOS]", "[EOS]", "[PAD]"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     made.train_from_iterator(TEXTS, trainer)
     made.post_processor = tokenizers.processors.TemplateProcessing(single="[BOS] $A [EOS]", special_tokens=[("[BOS]", 1), ("[EOS]", 2)])
     return made
@@ -91,7 +92,8 @@ def test_tokenizers_of_all_kinds(tokenizer):
         def encode(self, text):
             return np.array(tokenizer.encode(text).ids)
 
-    functions = [lambda text: tokenizer.encode(text).ids, tokenizer.encode, Encodes(), lambda text: {"input_ids": tokenizer.encode(text).ids}]
+    functions = [lambda text: tokenizer.encode(text).ids, tokenizer.encode, Encodes(),
+                 lambda text: {"input_ids": tokenizer.encode(text).ids}]
     for function in functions:
         assert [sample["input_ids"].tolist() for sample in Tokenized(TEXTS, function)] == expected
     assert Tokenized(TEXTS, functions[0], max_length=5)[0]["input_ids"].tolist() == expected[0][:5]

@@ -21,8 +21,8 @@ class TokenArray:
     def __getstate__(self) -> dict[str, Any]:
         """A mapped file travels as its name: workers that are started anew map it again."""
         tokens = self.tokens
-        if type(tokens) is np.memmap and type(tokens.base) is not np.memmap and isinstance(tokens.filename, str):
-            tokens = _MappedAgain(tokens.filename, tokens.dtype, int(tokens.offset), len(tokens))  # type: ignore[assignment]
+        if type(tokens) is np.memmap and type(tokens.base) is not np.memmap and tokens.filename is not None:
+            tokens = _MappedAgain(str(tokens.filename), tokens.dtype, int(tokens.offset), len(tokens))  # type: ignore[assignment]
         return {"tokens": tokens, "offsets": self.offsets, "name": self.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -27,8 +27,8 @@ class Encoder:
     def __init__(self, tokenizer: Any, max_length: Optional[int], special_tokens: bool) -> None:
         if not callable(tokenizer) and not callable(getattr(tokenizer, "encode", None)):
             raise ValueError(
-                f"tokenizer is a {type(tokenizer).__name__}; give a tokenizers.Tokenizer, one of transformers' fast tokenizers, or a function "
-                "from str to a list of ints"
+                f"tokenizer is a {type(tokenizer).__name__}; give a tokenizers.Tokenizer, one of transformers' fast tokenizers, or a "
+                "function from str to a list of ints"
             )
         self.tokenizer, self.max_length, self.special_tokens = tokenizer, max_length, special_tokens
         self._lock = threading.Lock()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 import torch
 
 from ... import _core
 from .documents import TokenArray
-
-Empty = Callable[[int, tuple[int, ...], str], torch.Tensor]  # (number of the field, shape, dtype)
 
 STRATEGIES = ("best_fit", "first_fit", "concat")
 TOO_LONG = ("split", "cut", "skip", "raise")
@@ -97,22 +95,15 @@ class PackLayout:
             self.vocab_size or 0,
         )
 
+    def empty(self, rows: int) -> list[torch.Tensor]:
+        """Tensors for the fields of so many rows."""
+        return [torch.empty((rows, self.length), dtype=getattr(torch, dtype)) for _, dtype in self.fields]
+
     def build(
-        self, builder: _core.PackBuilder, order: _core.PackOrder, packs: np.ndarray, empty: Empty
+        self, builder: _core.PackBuilder, order: _core.PackOrder, packs: np.ndarray, tensors: list[torch.Tensor]
     ) -> tuple[dict[str, torch.Tensor], np.ndarray, int]:
-        """(the fields of a batch, cu_seqlens, max_seqlen); without the GIL but for the tensors."""
-        shape = (len(packs), self.length)
-        batch = {name: empty(number, shape, dtype) for number, (name, dtype) in enumerate(self.fields)}
+        """(the fields of a batch, written into `tensors`; cu_seqlens; max_seqlen). The GIL is released."""
+        batch = {name: tensor for (name, _), tensor in zip(self.fields, tensors)}
         outputs = (batch.get(name) for name in ("labels", "position_ids", "document_ids"))
         begins, longest = builder.build(order, packs, batch["input_ids"], *outputs)
         return batch, begins, longest
-
-
-def ordinary_memory(_: int, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
-    """Empty: torch's own."""
-    return torch.empty(shape, dtype=getattr(torch, dtype))
-
-
-def layout_arguments(layout: PackLayout) -> dict[str, Any]:
-    """As they were given, for states and messages."""
-    return dict(vars(layout))

@@ -14,7 +14,7 @@ from ...samplers.global_order import checked_number
 from ...samplers.plain import SEED_BITS
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from .documents import token_arrays
-from .layout import Empty, PackLayout, ordinary_memory
+from .layout import PackLayout
 from .masks import cu_seqlens
 
 
@@ -150,11 +150,8 @@ class PackedSequences(BatchDataset):
             order = self._order = epoch, _core.PackOrder(self._packing, epoch)
         return order[1]
 
-    def _build(self, order: _core.PackOrder, indices: np.ndarray, empty: Empty) -> tuple[dict[str, torch.Tensor], np.ndarray, int]:
-        return self.layout.build(self._builder, order, indices, empty)
-
     def _samples(self, indices: np.ndarray) -> list[Any]:
-        batch, _, _ = self._build(self._epoch_order(), indices, ordinary_memory)
+        batch, _, _ = self.layout.build(self._builder, self._epoch_order(), indices, self.layout.empty(len(indices)))
         return [dict(zip(batch, row)) for row in zip(*batch.values())]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,12 +173,14 @@ class PackedSequences(BatchDataset):
 class _PackMaker(BatchMaker):
     def __init__(self, dataset: PackedSequences, options: MakerOptions) -> None:
         self._dataset, self._with_begins = dataset, options.collate is not None
-        self._memory = _core.BatchMemory(len(dataset.layout.fields), options.slots, options.memory)
+        shape = (dataset.layout.length,)
+        self._memory = _core.BatchMemory([(shape, dtype) for _, dtype in dataset.layout.fields], options.slots, options.memory)
 
     def expect(self, indices: np.ndarray) -> tuple[np.ndarray, _core.PackOrder]:
         return indices, self._dataset._epoch_order()  # the epoch may be another one when the batch is made
 
     def make(self, ticket: tuple[np.ndarray, _core.PackOrder]) -> dict[str, Any]:
         indices, order = ticket
-        batch, begins, longest = self._dataset._build(order, indices, self._memory.empty)
+        dataset = self._dataset
+        batch, begins, longest = dataset.layout.build(dataset._builder, order, indices, self._memory.empty(len(indices)))
         return {**batch, "cu_seqlens": torch.from_numpy(begins), "max_seqlen": longest} if self._with_begins else batch

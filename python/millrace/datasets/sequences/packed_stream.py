@@ -15,7 +15,7 @@ from ...samplers.global_order import checked_number
 from ...samplers.plain import SEED_BITS
 from ...state.stateful import is_stateful, put_back, state_of
 from .documents import concatenated, integers
-from .layout import PackLayout, ordinary_memory
+from .layout import PackLayout
 
 _VERSION = 1
 _ROWS_AT_ONCE = 16
@@ -24,21 +24,22 @@ _ROWS_AT_ONCE = 16
 class PackedStream(IterableDataset):
     """As PackedSequences, of documents that only come one after the other: WebDatasets, JSON lines, generators.
 
-    `window` documents are held at a time and packed; of each window's rows the emptiest is not given out, its documents are the first of the
-    next window's, so that none but the last row of all is left half empty.
+    `window` documents are held at a time and packed. Of each window's rows the emptiest is not given out: its documents go to the next
+    window, so that none but the last row of all is left half empty.
 
-    source: an iterable of documents, each a list, array or tensor of ints [n], or a dict that has it in `field`. WebDatasets share their shards
-        among ranks and workers; of any other iterable, each worker process takes every so manieth document, and ranks should each
-        have their own.
+    source: an iterable of documents, each a list, array or tensor of ints [n], or a dict or tuple that has it in `field`. WebDatasets
+        share their shards among ranks and workers. Of an iterable that is no IterableDataset, n worker processes take every n-th document
+        each; ranks should each have their own.
     window: documents; with strategy="concat" the memory that is needed grows with it, and nothing else depends on it.
     seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were begun.
     The others: as PackedSequences'; samples are the same.
 
-    state_dict() is the place behind the last sample that was given: the source's own state at the window's beginning, if it has one (else how
-    many documents of it to pass over), the few tokens that came from the window before, and how many rows were given. A DataLoader's state has
-    it for each worker.
+    state_dict() is the place behind the last sample that was given: the source's own state at the window's beginning, if it has one, else
+    how many documents of it to pass over; the few tokens that came from the window before; how many rows were given. A DataLoader's state
+    has it for each worker.
 
-    ValueError, with the document's number: one that holds something else than integers, lacks the field, or is too long for too_long="raise".
+    ValueError, with the document's number: it holds something else than integers, lacks the field, or is too long for
+    too_long="raise".
     """
 
     def __init__(
@@ -211,7 +212,8 @@ def _packed(
 
     def rows() -> Iterator[dict[str, torch.Tensor]]:
         for begin in range(0, len(chosen), _ROWS_AT_ONCE):
-            batch, _, _ = layout.build(builder, order, chosen[begin : begin + _ROWS_AT_ONCE], ordinary_memory)
+            packs = chosen[begin : begin + _ROWS_AT_ONCE]
+            batch, _, _ = layout.build(builder, order, packs, layout.empty(len(packs)))
             for row in zip(*batch.values()):
                 yield dict(zip(batch, row))
 

@@ -24,8 +24,8 @@ _TEXTS_AT_ONCE = 512
 class Tokenized(BatchDataset):
     """A dataset's texts as token ids, made when they are asked for: whole batches of them by millrace's DataLoader, in its threads.
 
-    dataset: map-style. Its samples are str; or dicts or tuples with a text in `field`. Sample i is then a dict with "input_ids", int64 [tokens],
-    in place of the text, and the other fields as they are; of a tuple, one with the ids in the text's place.
+    dataset: map-style. Its samples are str, or dicts or tuples with a text in `field`. Sample i is then a dict with "input_ids", int64
+    [tokens], in place of the text, and the other fields as they are; of a tuple, one with the ids in the text's place.
 
     Args:
         tokenizer: a tokenizers.Tokenizer; one of transformers' fast tokenizers; or any function from str to a list of ints.
@@ -94,12 +94,13 @@ class Tokenized(BatchDataset):
         return found
 
     def pad(self, multiple_of: Optional[int] = None, values: Optional[Mapping[str, int]] = None) -> Pad:
-        """A collate function for dict samples: input_ids filled up to the longest of the batch, and "attention_mask". `values`: what to fill
-        other fields of different lengths with."""
+        """A collate function for dict samples: input_ids filled up to the longest of the batch, and "attention_mask". `values`: what to
+        fill other fields of different lengths with."""
         return Pad({"input_ids": self.pad_id, **(values or {})}, multiple_of=multiple_of, mask={"attention_mask": "input_ids"})
 
     def lengths(self) -> np.ndarray:
-        """Tokens of each sample, truncated but not padded: int64 [samples], for LengthGroupedSampler. All are tokenized once, in threads."""
+        """Tokens of each sample, truncated but not padded: int64 [samples], for LengthGroupedSampler. All are tokenized once, in
+        threads."""
         if self._lengths is None:
             parts = [range(i, min(i + _TEXTS_AT_ONCE, len(self))) for i in range(0, len(self), _TEXTS_AT_ONCE)]
 
@@ -115,11 +116,11 @@ class Tokenized(BatchDataset):
         dataset = self.dataset
         while type(dataset) is Subset:
             dataset = dataset.dataset
-        if type(dataset) in (list, tuple) or isinstance(dataset, BatchDataset) or type(dataset) is loaded("datasets.arrow_dataset", "Dataset"):
+        if type(dataset) in (list, tuple, loaded("datasets.arrow_dataset", "Dataset")) or isinstance(dataset, BatchDataset):
             return None
         return (
-            f"{type(dataset).__name__} is Python code, which runs in worker processes; of lists, of millrace's datasets and of Hugging Face's "
-            "Dataset, texts are tokenized in threads"
+            f"{type(dataset).__name__} is Python code, which runs in worker processes; of lists, of millrace's datasets and of Hugging "
+            "Face's Dataset, texts are tokenized in threads"
         )
 
     def knows_collate(self, collate_fn: Any) -> bool:
@@ -194,7 +195,6 @@ class Tokenized(BatchDataset):
 class _TextMaker(BatchMaker):
     def __init__(self, dataset: Tokenized, options: MakerOptions) -> None:
         self._dataset, self._collate = dataset, options.collate
-        self._memory = _core.BatchMemory(2, options.slots, options.memory)  # of ids and their mask
         self._lock = threading.Lock()
         self._seconds = {"read": 0.0, "transform": 0.0, "collate": 0.0}
 
@@ -208,8 +208,8 @@ class _TextMaker(BatchMaker):
         if pad is None:
             pad = dataset._full() if dataset.padding is not None else self._of_one_length(ids)
         elif dataset.padding is not None:
-            return pad.collate(dataset._samples(ticket), self._empty)
-        batch = pad.collate(list(map(dataset._with_ids, samples, ids)), self._empty)
+            return pad(dataset._samples(ticket))
+        batch = pad(list(map(dataset._with_ids, samples, ids)))
         times.append(time.perf_counter())
         with self._lock:
             for name, begin, end in zip(self._seconds, times, times[1:]):
@@ -220,15 +220,10 @@ class _TextMaker(BatchMaker):
         longest, shortest = max(map(len, ids)), min(map(len, ids))
         if longest != shortest:
             raise ValueError(
-                f"samples of a batch have {shortest} to {longest} tokens and cannot be stacked: give the loader collate_fn=dataset.pad(), which "
-                "pads to the longest, or the dataset padding='max_length'"
+                f"samples of a batch have {shortest} to {longest} tokens and cannot be stacked: give the loader "
+                "collate_fn=dataset.pad(), which pads to the longest, or the dataset padding='max_length'"
             )
         return Pad({"input_ids" if isinstance(self._dataset.field, str) else self._dataset.field: 0})
-
-    def _empty(self, number: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        if number >= 2:
-            return torch.empty(shape, dtype=dtype)
-        return self._memory.empty(number, shape, str(dtype).removeprefix("torch."))
 
     def seconds(self) -> dict[str, float]:
         with self._lock:
