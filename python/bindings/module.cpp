@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_machine(m);
   bind_ring(m);
   bind_samplers(m);
+  bind_sequences(m);
   bind_device(m);
   bind_batch(m);
   bind_batch_memory(m);

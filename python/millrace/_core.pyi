@@ -678,6 +678,78 @@ class Mixture:
     def counts_at(self, position: int) -> list[int]:
         """Draws that each source has had before `position`."""
 
+class SequencePacking:
+    """Which tokens of which documents lie in which pack of `length` tokens, by "best_fit", "first_fit" or "concat".
+
+    lengths: tokens of each document, int64 [n]. window: documents that best_fit puts in order together. most_pieces: of a pack, 0: any
+    number. too_long: of documents longer than a pack: "split", "cut" or "skip". seed=None: documents in their order.
+    """
+
+    def __init__(
+        self,
+        lengths: NDArray[np.int64],
+        length: int,
+        strategy: str = "best_fit",
+        window: int = 65536,
+        most_pieces: int = 0,
+        too_long: str = "split",
+        seed: Optional[int] = None,
+    ) -> None: ...
+    def __len__(self) -> int:
+        """Packs; the same in every epoch."""
+    def report(self) -> dict[str, int]:
+        """documents, empty, skipped, cut, cut_tokens, split, tokens, pieces, packs."""
+
+class PackOrder:
+    """The packs of one epoch."""
+
+    def __init__(self, packing: SequencePacking, epoch: int) -> None: ...
+    def pieces(self, packs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64 [pieces, 4]: pack, document, the first token's place in it, tokens."""
+
+class PackBuilder:
+    """Writes packs as rows.
+
+    arrays: (flat tokens, int64 offsets [documents + 1], name for messages) each. separator: a token behind each document, which
+    its length in the packing counts. targets: "shift" or "same". across_documents: labels know no documents. vocabulary: ids are below
+    it, else CorruptDataError; 0: not checked.
+    """
+
+    def __init__(
+        self,
+        arrays: Sequence[tuple[np.ndarray, NDArray[np.int64], str]],
+        length: int,
+        separator: Optional[int] = None,
+        targets: str = "shift",
+        across_documents: bool = False,
+        pad: int = 0,
+        ignore: int = -100,
+        vocabulary: int = 0,
+    ) -> None: ...
+    def build(
+        self,
+        order: PackOrder,
+        packs: NDArray[np.int64],
+        ids: torch.Tensor,
+        labels: Optional[torch.Tensor] = None,
+        positions: Optional[torch.Tensor] = None,
+        documents: Optional[torch.Tensor] = None,
+    ) -> tuple[NDArray[np.int32], int]:
+        """Fills dense tensors [packs, length], int64 (documents: int32). Returns where segments begin in the rows behind one another,
+        int32 [segments + 1], padding being a segment, and the longest one's tokens. Any thread, several at once."""
+    def __len__(self) -> int:
+        """Documents."""
+
+def pad_rows(
+    rows: Sequence[Union[list[int], np.ndarray, torch.Tensor]],
+    value: torch.Tensor,
+    out: torch.Tensor,
+    mask: Optional[torch.Tensor] = None,
+    left: bool = False,
+) -> None:
+    """out[i] = rows[i], filled up with `value` (one number, shape [1], of out's dtype). Rows are dense, of out's dtype and shape but for
+    the first dimension; lists of ints are for blocks of int64. mask: int64 [rows, length], 1 where there is data."""
+
 def numa_node_of(pci_address: str) -> int:
     """The NUMA node of a PCI device ("0000:3b:00.0"); -1 when it is not known, or there is only one."""
 

@@ -20,6 +20,12 @@ LAYERS: dict[str, set[str]] = {
     "device": {"base", "trace", "core", "transforms"},
     "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "collate", "device"},
     "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "collate", "device", "loader"},
+    "sequences": {"base", "samplers"},
+    "collate": {"base", "trace", "core"},
+    "device": {"base", "trace", "core", "transforms"},
+    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "collate", "device"},
+    "torch_bridge": {
+        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "collate", "device", "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
 }

@@ -12,6 +12,7 @@ from .image_folder import ImageFolder
 from .lines import JSONL, JSONField, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
 from .tokens import Tokens
+from .sequences import PackedSequences, PackedStream, Tokenized, cu_seqlens, document_mask, document_mask_mod
 from .webdataset import (
     DecodingError,
     IndexedWebDataset,
@@ -43,7 +44,14 @@ __all__ = [
     "Tokens",
     "WebDataset",
     "Zarr",
+    "PackedSequences",
+    "PackedStream",
+    "Tokenized",
+    "WebDataset",
+    "cu_seqlens",
     "decode_with_pillow",
+    "document_mask",
+    "document_mask_mod",
     "ignore_and_continue",
     "ignore_and_stop",
     "pil_loader",
