@@ -1,8 +1,10 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Parquet, ArrowFile
+and Table, rows of tables."""
 
 from .folder_listing import IMG_EXTENSIONS
 from .image_folder import ImageFolder
 from .pillow_decode import decode_with_pillow, pil_loader
+from .tables import ArrowFile, Parquet, Table
 from .webdataset import (
     DecodingError,
     IndexedWebDataset,
@@ -19,11 +21,14 @@ from .webdataset import (
 )
 
 __all__ = [
+    "ArrowFile",
     "IMG_EXTENSIONS",
     "DecodingError",
     "ImageFolder",
     "IndexedWebDataset",
     "Mixture",
+    "Parquet",
+    "Table",
     "WebDataset",
     "decode_with_pillow",
     "ignore_and_continue",

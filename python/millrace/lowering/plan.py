@@ -103,7 +103,7 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
 
     if is_stream(loader.dataset):
         return _stream_plan(loader)
-    if is_batches(loader.dataset):
+    if is_batches(loader.dataset) and not is_in_memory(loader.dataset):
         return _batch_plan(loader)
     stages = _Stages()
     data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader.dataset))
