@@ -4,6 +4,8 @@ files of token ids; Arrays, rows of arrays in memory and in files.
 """Datasets that are read natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; JSONL, Lines, text files."""
 """Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; HDF5 and Zarr,
 rows of arrays."""
+"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Parquet, ArrowFile
+and Table, rows of tables."""
 
 from .arrays import Arrays
 from .folder_listing import IMG_EXTENSIONS
@@ -13,6 +15,7 @@ from .lines import JSONL, JSONField, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
 from .tokens import Tokens
 from .sequences import PackedSequences, PackedStream, Tokenized, cu_seqlens, document_mask, document_mask_mod
+from .tables import ArrowFile, Parquet, Table
 from .webdataset import (
     DecodingError,
     IndexedWebDataset,
@@ -31,6 +34,7 @@ from .zarr import Zarr
 
 __all__ = [
     "HDF5",
+    "ArrowFile",
     "IMG_EXTENSIONS",
     "Arrays",
     "DecodingError",
@@ -42,6 +46,8 @@ __all__ = [
     "Lines",
     "Mixture",
     "Tokens",
+    "Parquet",
+    "Table",
     "WebDataset",
     "Zarr",
     "PackedSequences",

@@ -24,6 +24,7 @@ from .mapped_arrays import is_mapped_arrays, recognise_mapped_arrays
 from .refusal import NotLowered
 from .rows import Column, RowSet
 from .token_windows import recognise_tokens
+from .tables import is_plain_table, recognise_table
 
 _NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 _ARRAY_TYPES = {np.dtype(name): name for name in _NAMES}
@@ -35,6 +36,7 @@ def is_in_memory(dataset: Any) -> bool:
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_mapped_arrays(dataset)
+    return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_plain_table(dataset)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
@@ -42,6 +44,9 @@ def recognise_rows(dataset: Any) -> RowSet:
     if is_mapped_arrays(dataset):
         return recognise_mapped_arrays(dataset)
     recognise = recognise_arrow if is_arrow(dataset) else _RECOGNISERS.get(type(dataset))
+    recognise = _RECOGNISERS.get(type(dataset))
+    if recognise is None:
+        recognise = recognise_arrow if is_arrow(dataset) else recognise_table if is_plain_table(dataset) else None
     if recognise is None:
         raise NotLowered(
             f"{type(dataset).__name__} is Python code; samples in memory are read from tensors, numeric numpy arrays, torch's "
