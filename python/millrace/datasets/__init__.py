@@ -1,21 +1,18 @@
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Tokens, windows over
-files of token ids; Arrays, rows of arrays in memory and in files.
+"""Datasets that are read natively.
+
+Pictures: ImageFolder; WebDataset, samples in tar shards. Numbers: Tokens, windows over files of token ids; PackedSequences and PackedStream,
+documents packed into rows; Arrays, HDF5, Zarr. Tables: Parquet, ArrowFile, Table. Text: JSONL, Lines, Tokenized.
 """
-"""Datasets that are read natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; JSONL, Lines, text files."""
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; HDF5 and Zarr,
-rows of arrays."""
-"""Datasets that the engine reads natively: ImageFolder, pictures in class folders; WebDataset, samples in tar shards; Parquet, ArrowFile
-and Table, rows of tables."""
 
 from .arrays import Arrays
 from .folder_listing import IMG_EXTENSIONS
 from .hdf5 import HDF5
 from .image_folder import ImageFolder
-from .lines import JSONL, JSONField, JSONLStream, Lines
+from .lines import JSONField, JSONL, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
-from .tokens import Tokens
 from .sequences import PackedSequences, PackedStream, Tokenized, cu_seqlens, document_mask, document_mask_mod
 from .tables import ArrowFile, Parquet, Table
+from .tokens import Tokens
 from .webdataset import (
     DecodingError,
     IndexedWebDataset,
@@ -33,11 +30,11 @@ from .webdataset import (
 from .zarr import Zarr
 
 __all__ = [
-    "HDF5",
-    "ArrowFile",
-    "IMG_EXTENSIONS",
     "Arrays",
+    "ArrowFile",
     "DecodingError",
+    "HDF5",
+    "IMG_EXTENSIONS",
     "ImageFolder",
     "IndexedWebDataset",
     "JSONField",
@@ -45,15 +42,14 @@ __all__ = [
     "JSONLStream",
     "Lines",
     "Mixture",
-    "Tokens",
-    "Parquet",
-    "Table",
-    "WebDataset",
-    "Zarr",
     "PackedSequences",
     "PackedStream",
+    "Parquet",
+    "Table",
     "Tokenized",
+    "Tokens",
     "WebDataset",
+    "Zarr",
     "cu_seqlens",
     "decode_with_pillow",
     "document_mask",

@@ -10,10 +10,12 @@ import hashlib
 import os
 from typing import Any, Optional
 
+from millrace.signed_urls import unsigned
 
-def kept_path(kind: str, suffix: str, url: str, size: int, path: Optional[str], folder: Optional[str]) -> str:
-    """The file's name. `path`: of a local file. `folder`: in place of the cache folder's part for this `kind`."""
-    name: tuple[Any, ...] = (url, size)
+
+def kept_path(kind: str, suffix: str, url: str, size: int, path: Optional[str], folder: Optional[str], version: str = "") -> str:
+    """The file's name. `path`: of a local file. `version`: of a remote one. `folder`: in place of the cache folder's part for `kind`."""
+    name: tuple[Any, ...] = (unsigned(url), size, version)
     if path is not None:
         name = (os.path.realpath(path), size, os.stat(path).st_mtime_ns)
     if folder is None:

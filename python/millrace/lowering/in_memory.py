@@ -23,8 +23,8 @@ from .arrow import is_arrow, recognise_arrow
 from .mapped_arrays import is_mapped_arrays, recognise_mapped_arrays
 from .refusal import NotLowered
 from .rows import Column, RowSet
-from .token_windows import recognise_tokens
 from .tables import is_plain_table, recognise_table
+from .token_windows import recognise_tokens
 
 _NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 _ARRAY_TYPES = {np.dtype(name): name for name in _NAMES}
@@ -35,15 +35,15 @@ def is_in_memory(dataset: Any) -> bool:
     """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
-    return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_mapped_arrays(dataset)
-    return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_plain_table(dataset)
+    if type(dataset) in _RECOGNISERS:
+        return True
+    return is_arrow(dataset) or is_mapped_arrays(dataset) or is_plain_table(dataset)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
     if is_mapped_arrays(dataset):
         return recognise_mapped_arrays(dataset)
-    recognise = recognise_arrow if is_arrow(dataset) else _RECOGNISERS.get(type(dataset))
     recognise = _RECOGNISERS.get(type(dataset))
     if recognise is None:
         recognise = recognise_arrow if is_arrow(dataset) else recognise_table if is_plain_table(dataset) else None

@@ -13,7 +13,6 @@ from typing import Optional
 
 from millrace import _core
 from millrace.errors import CorruptDataError
-from millrace.signed_urls import unsigned
 
 from ..kept import is_no_older, kept_path
 
@@ -30,8 +29,7 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
         beside = _loaded(path + SUFFIX, source.size)
         if beside is not None:
             return beside
-    kept = _kept(url, source.size, path, folder, version)
-    kept = kept_path("tar-indexes", SUFFIX, url, source.size, path, folder)
+    kept = kept_path("tar-indexes", SUFFIX, url, source.size, path, folder, version)
     index = _loaded(kept, source.size)
     if index is None:
         index = _core.TarIndex.build(source)
@@ -47,13 +45,3 @@ def _loaded(path: str, shard_bytes: int) -> Optional[_core.TarIndex]:
     except (CorruptDataError, OSError):
         return None
     return index if index.shard_bytes == shard_bytes else None
-
-
-def _kept(url: str, size: int, path: Optional[str], folder: Optional[str], version: str) -> str:
-    name: tuple[Any, ...] = (unsigned(url), size, version)
-    if path is not None:
-        name = (os.path.realpath(path), size, os.stat(path).st_mtime_ns)
-    if folder is None:
-        root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        folder = os.path.join(root, "millrace", "tar-indexes")
-    return os.path.join(folder, hashlib.sha256(repr(name).encode()).hexdigest()[:32] + SUFFIX)
