@@ -23,8 +23,8 @@
 namespace millrace {
 namespace {
 
-// A batch from here on is larger than what a core has of the caches.
-constexpr size_t kPastCachesBytes = size_t{8} << 20;
+// A field of a batch from here on is larger than its slots would stay in the caches: measured, 25 GB/s instead of 12 for 8 MiB.
+constexpr size_t kPastCachesBytes = size_t{4} << 20;
 
 size_t rows_per_piece(const RowCopy& copy) { return std::max<size_t>(1, copy.piece_bytes / std::max<size_t>(copy.row_bytes, 1)); }
 

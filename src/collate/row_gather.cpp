@@ -78,7 +78,7 @@ template <size_t kBytes>
 void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
   const size_t size = kBytes ? kBytes : row_bytes;
   const size_t fetched = std::min(size, kBytesAhead);
-  const size_t ahead = std::clamp<size_t>(kBytesAhead / size, 1, kRowsAhead);
+  const size_t ahead = rows_to_fetch_ahead(size);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + ahead < rows.size()) fetch(rows[i + ahead], fetched);
     std::memcpy(out + static_cast<size_t>(at[i]) * size, rows[i], size);

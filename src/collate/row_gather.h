@@ -53,6 +53,7 @@ void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t
 
 // The same, row i to the place at[i] of `out`: a batch is put together from several tables, each with its share of the places.
 void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out);
+
 // Begins to load a row's first bytes into the cache, and how many rows ahead of the copied one to do that.
 void fetch_row(const uint8_t* row, size_t bytes);
 size_t rows_to_fetch_ahead(size_t row_bytes);

@@ -160,6 +160,22 @@ def test_ids_over_the_vocabulary(tmp_path, workers):
         negative[0]
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_ids_over_the_vocabulary_by_policy(tmp_path, workers):
+    tokens = TOKENS.copy()
+    tokens[[555, 801]] = 50_257
+    path = write_raw(tmp_path / "a.bin", tokens)
+    dataset = Tokens(path, 10, "uint16", max_token=50_256, targets=None)
+    loader = millrace.DataLoader(dataset, 5, num_workers=workers, on_error="skip")
+    assert torch.cat(list(loader)).shape == (98, 10) and int(torch.cat(list(loader)).max()) < 50_257
+    errors = loader.stats()["errors"]
+    assert [error["index"] for error in errors] == [55, 80] and all("token 50257" in error["reason"] for error in errors)
+    replaced = torch.cat(list(millrace.DataLoader(dataset, 5, num_workers=workers, on_error="replace")))
+    assert replaced.shape == (100, 10) and torch.equal(replaced[55], replaced[56])
+    without = Tokens(path, 10, "uint16", targets=None)
+    assert torch.cat(list(millrace.DataLoader(without, 5, on_error="skip", native="require"))).max() == 50_257
+
+
 def cut_while_loading(dataset, path, workers):
     loader = millrace.DataLoader(dataset, 4, num_workers=workers, native="require")
     iterator, good, bad = iter(loader), 0, []

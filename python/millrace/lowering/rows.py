@@ -81,6 +81,11 @@ class RowSet:
     alone: bool = True
 
     @property
+    def refuses(self) -> bool:
+        """Whether samples are errors because of what they hold."""
+        return any(column.highest is not None for column in self.columns)
+
+    @property
     def mapped_files(self) -> list[_core.MappedFile]:
         """Those whose pages the system may be advised on, each once."""
         files = (file for column in self.columns for file in column.files if isinstance(file, _core.MappedFile))

@@ -101,7 +101,7 @@ TEST(BusGuard, AFaultOutsideEndsTheProcessAsItWould) {
 
 TEST(BusGuard, ASentSignalGoesToWhoHadIt) {
   const int status = end_of([] {
-    signal(SIGBUS, [](int) { ++others; });
+    signal(SIGBUS, [](int) { others = others + 1; });
     const void* at = nullptr;
     guarded([] {}, &at);
     raise(SIGBUS);
@@ -116,7 +116,7 @@ TEST(BusGuard, WhoComesLaterIsPutBehind) {
   const int status = end_of([&] {
     const void* at = nullptr;
     guarded([] {}, &at);
-    signal(SIGBUS, [](int) { ++others; });  // as torch does in workers
+    signal(SIGBUS, [](int) { others = others + 1; });  // as torch does in workers
     const bool caught = !guarded([&] { static_cast<void>(*file.page(1)); }, &at);
     raise(SIGBUS);
     _exit(caught && others == 1 ? 7 : 8);

@@ -40,7 +40,8 @@ class Tokens(Dataset):
             both. Documents are those of Megatron's index, or lie between separators.
         separator_at: where a document has its separator: "end" (<|endoftext|>: the target behind it is another document's) or "start"
             (a BOS token: it is itself the target that is left out).
-        max_token: ids below 0 or above it are a CorruptDataError, when a batch has one. None: no check.
+        max_token: ids below 0 or above it are a CorruptDataError, when a batch has one (or what on_error= says, sample by sample). None:
+            no check.
         ignore_index: what "mask" writes.
         out_dtype: torch.int64, or torch.int32 for files whose ids it holds.
 
