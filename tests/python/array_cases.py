@@ -56,7 +56,7 @@ def cases(draw: Any, dtypes: list[str] = DTYPES + COMPLEX) -> Case:
     select = []
     for size in shape[1:]:
         start = draw(st.integers(0, size - 1))
-        part = st.one_of(st.just(slice(None)), st.builds(slice, st.just(start), st.integers(start, size), st.integers(1, 3)))
+        part = st.one_of(st.just(slice(None)), st.builds(slice, st.just(start), st.integers(start + 1, size), st.integers(1, 3)))
         select.append(draw(st.one_of(part, st.integers(-size, size - 1))))
     window = draw(st.one_of(st.none(), st.integers(1, 5)))
     stride = draw(st.one_of(st.none(), st.integers(1, 6))) if window is not None else None
