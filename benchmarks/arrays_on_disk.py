@@ -132,7 +132,7 @@ def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable
         sides[f"{name}_{workers}"] = workers, lambda: loader
 
     for workers in 1, 2:
-        add("millrace", workers, millrace.DataLoader, ours, sampler=ours.shuffled(BUFFER_CHUNKS), native="require")
+        add("millrace", workers, millrace.DataLoader, ours, sampler=ours.shuffled(BUFFER_CHUNKS), native="require", auto_epoch=True)
         add("torch_random", workers, DataLoader, naive, shuffle=True)
         add("torch_chunks", workers, DataLoader, naive, sampler=ours.shuffled(BUFFER_CHUNKS))
     return sides

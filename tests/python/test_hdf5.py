@@ -201,8 +201,8 @@ def test_a_run_goes_on_where_it_was(tmp_path, layout):
         file.create_dataset("x", data=np.arange(103), **options)
     dataset = HDF5(path, "x")
 
-    def loader(rank=0, ranks=1, batch_size=4):
-        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks)
+    def loader(rank=0, ranks=1, batch_size=4, **streams):
+        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks, **streams)
         return in_order(dataset, batch_size, sampler=sampler, num_workers=2)
 
     whole = torch.cat(list(loader(batch_size=1))).tolist()
@@ -228,5 +228,6 @@ def test_a_run_goes_on_where_it_was(tmp_path, layout):
         part.load_state_dict(merged)
         rest.append(torch.cat(list(part)).tolist())
     read = [i for step in zip(*rest) for i in step]
-    assert read[: 103 - 48] == whole[48:]
+    order = torch.cat(list(loader(batch_size=1, streams=2))).tolist()  # two ranks read two parts of the order side by side
+    assert read[: 103 - 48] == order[48:]
 

@@ -62,6 +62,8 @@ def test_cuts_that_cannot_be(path):
             HDF5(path, ["x"], select={select: 40})
     with pytest.raises(ValueError, match="goes backwards along axis 1"):
         HDF5(path, ["x"], select={"x": slice(None, None, -1)})
+    with pytest.raises(ValueError, match=r"nothing is left of the rows of 'x' in .*: their shape is \(0,\)"):
+        HDF5(path, ["x"], select={"x": slice(3, 3)})
     with pytest.raises(ValueError, match="slices count elements, not labels"):
         HDF5(path, ["x"], select={"x": slice("a", "b")})
     with pytest.raises(ValueError, match="has 2 parts, and 'x' in .* has 1 axes behind its first"):
@@ -139,7 +141,7 @@ def test_damaged_samples_are_skipped_when_asked(path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = torch.cat([batch[:, 0] // 40 for batch in loader]).tolist()
-    assert rows == [*range(30), *range(40, 100)]
+    assert sorted(rows) == [*range(30), *range(40, 100)]
 
 
 @pytest.mark.parametrize("field", ["x", "rows"])

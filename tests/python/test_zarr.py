@@ -316,8 +316,8 @@ def test_a_run_goes_on_with_other_ranks(tmp_path):
     array[:] = np.arange(103)
     dataset = Zarr(tmp_path / "n.zarr", "array")
 
-    def loader(rank=0, ranks=1, batch_size=4):
-        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks)
+    def loader(rank=0, ranks=1, batch_size=4, **streams):
+        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks, **streams)
         return in_order(dataset, batch_size, sampler=sampler, num_workers=2)
 
     whole = torch.cat(list(loader(batch_size=1))).tolist()
@@ -342,4 +342,5 @@ def test_a_run_goes_on_with_other_ranks(tmp_path):
         part.load_state_dict(merged)
         rest.append(torch.cat(list(part)).tolist())
     read = [i for step in zip(*rest) for i in step]
-    assert read[: 103 - 48] == whole[48:]
+    order = torch.cat(list(loader(batch_size=1, streams=2))).tolist()  # two ranks read two parts of the order side by side
+    assert read[: 103 - 48] == order[48:]

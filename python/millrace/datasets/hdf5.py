@@ -70,7 +70,7 @@ class HDF5(ArrayRows):
         """Whether each sample of each field is one stretch of a file, as the engine copies them out of mapped files."""
         return all(
             isinstance(source, NativeDataset) and source.offset is not None and not source.swapped and cut.is_whole(source)
-            and not cut.dropped and all(cut.row_shape)
+            and not cut.dropped
             for file in self._files
             for source, cut in zip(file.sources, file.cuts)
         )  # fmt: skip

@@ -71,6 +71,9 @@ class ArrayRows(ChunkedDataset):
     def _file(self, sources: Mapping[str, ArraySource], select: Mapping[str, Any]) -> FileRows:
         cuts = {name: cut_of(name, source, select) for name, source in sources.items()}
         rows = common_length(cuts, sources)
+        for source, cut in zip(sources.values(), cuts.values()):
+            if math.prod(cut.row_shape) == 0:
+                raise ValueError(f"nothing is left of the rows of {source.name!r} in {source.where}: their shape is {cut.row_shape}")
         for source in sources.values() if self.window is not None else ():
             if source.dtype is None:
                 raise ValueError(f"{source.name!r} in {source.where} is no array of numbers, of which windows could be made")

@@ -80,7 +80,10 @@ def python_values(array: np.ndarray) -> list[Any]:
     if array.dtype.names is not None:
         parts = {name: python_values(array[name]) for name in array.dtype.names}
         return [dict(zip(parts, values)) for values in zip(*parts.values())] if array.ndim == 1 else [python_values(row) for row in array]
-    if array.ndim > 1 and plain_dtype(array.dtype) is None:
+    plain = plain_dtype(array.dtype)
+    if plain is not None:
+        return list(array.astype(plain))
+    if array.ndim > 1:
         return [python_values(row) for row in array]
     return [_python_value(value) for value in array]
 
