@@ -30,7 +30,7 @@ from benchmarks import probes
 from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
 from benchmarks.in_memory import table
 
-_WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which one you were".split()
+_WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which".split()
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def make_rows(scenario: LineScenario) -> Iterator[dict[str, Any]]:
     """Each with its number as `id`; values come back from their decimals unchanged."""
     generator = random.Random(0)
     for number in range(scenario.rows):
-        row: dict[str, Any] = {"id": number, "label": number % 10, "values": [round(generator.uniform(-5, 5), 6) for _ in range(scenario.floats)]}
+        values = [round(generator.uniform(-5, 5), 6) for _ in range(scenario.floats)]
+        row: dict[str, Any] = {"id": number, "label": number % 10, "values": values}
         if scenario.words:
             row["text"] = " ".join(generator.choices(_WORDS, k=scenario.words))
         yield row

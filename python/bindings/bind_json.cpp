@@ -239,7 +239,8 @@ class JsonLineReader {
     py::dict sample;
     for (size_t i = 0; i < columns_.size(); ++i) {
       const bool is_number = (*fields_)[i].kind == JsonKind::number;
-      py::object value = is_number ? values_.number(i, rows_[i].data() + row * json_row_bytes((*fields_)[i])) : values_.value(i, columns_[i], row);
+      py::object value =
+          is_number ? values_.number(i, rows_[i].data() + row * json_row_bytes((*fields_)[i])) : values_.value(i, columns_[i], row);
       if (!value || names_.empty()) return value;
       if (PyDict_SetItem(sample.ptr(), names_[i].ptr(), value.ptr()) != 0) throw py::error_already_set();
     }
@@ -271,6 +272,7 @@ class JsonLineReader {
 
 }  // namespace
 
+void bind_json(py::module_& m);
 void bind_json(py::module_& m) {
   py::class_<JsonLines>(m, "JsonLines")
       .def(py::init<std::shared_ptr<LineFiles>, const py::sequence&>(), py::arg("files"), py::arg("fields"))
@@ -278,8 +280,9 @@ void bind_json(py::module_& m) {
       .def("seconds", &JsonLines::seconds);
 
   py::class_<JsonLineReader>(m, "JsonLineReader")
-      .def(py::init<const py::object&, const py::sequence&, py::object, py::object, int64_t, int64_t, int64_t, int64_t>(), py::arg("source"),
-           py::arg("fields"), py::arg("names"), py::arg("read_again"), py::kw_only(), py::arg("start") = 0, py::arg("stride") = 1,
+      .def(py::init<const py::object&, const py::sequence&, py::object, py::object, int64_t, int64_t, int64_t, int64_t>(),
+           py::arg("source"), py::arg("fields"), py::arg("names"), py::arg("read_again"), py::kw_only(), py::arg("start") = 0,
+           py::arg("stride") = 1,
            py::arg("offset") = 0, py::arg("max_line_bytes") = std::numeric_limits<int64_t>::max())
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &JsonLineReader::next)

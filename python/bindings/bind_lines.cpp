@@ -62,7 +62,8 @@ py::tuple texts_of(const LineFiles& files, const py::array_t<int64_t, py::array:
   py::list texts(batch.lines.size()), refused;
   for (size_t row = 0; row < batch.lines.size(); ++row) {
     const auto content = without_newline(batch.lines[row]);
-    PyObject* text = content.data() == nullptr ? nullptr : PyUnicode_DecodeUTF8(content.data(), static_cast<Py_ssize_t>(content.size()), nullptr);
+    PyObject* text = nullptr;
+    if (content.data() != nullptr) text = PyUnicode_DecodeUTF8(content.data(), static_cast<Py_ssize_t>(content.size()), nullptr);
     if (text == nullptr) {
       PyErr_Clear();
       refused.append(row);
@@ -84,13 +85,14 @@ void read_lines(const LineFiles& files, const py::array_t<int64_t, py::array::c_
 
 std::string_view without_newline(const LineBatch::Line& line) {
   std::string_view text(reinterpret_cast<const char*>(line.data), line.data == nullptr ? 0 : line.bytes);
-  if (text.ends_with('\n')) {
-    text.remove_suffix(1);
+  if (const size_t end = text.find('\n'); end != std::string_view::npos) {  // blank lines may follow
+    text = text.substr(0, end);
     if (text.ends_with('\r')) text.remove_suffix(1);
   }
   return text;
 }
 
+void bind_lines(py::module_& m);
 void bind_lines(py::module_& m) {
   py::class_<LineIndex, std::shared_ptr<LineIndex>>(m, "LineIndex")
       .def_static(

@@ -277,8 +277,10 @@ JsonReader::JsonReader(JsonReader&&) noexcept = default;
 bool JsonReader::read(const uint8_t* line, size_t bytes, size_t row, std::span<JsonColumn> columns) {
   Work& work = *work_;
   if (bytes > simdjson::SIMDJSON_MAXSIZE_BYTES) return false;
-  if (work.parser.capacity() < bytes || work.parser.max_depth() != kMostDepth)
-    if (work.parser.allocate(std::max<size_t>(bytes * 2 < simdjson::SIMDJSON_MAXSIZE_BYTES ? bytes * 2 : bytes, 4096), kMostDepth)) return false;
+  if (work.parser.capacity() < bytes || work.parser.max_depth() != kMostDepth) {
+    const size_t room = std::clamp<size_t>(bytes * 2, 4096, simdjson::SIMDJSON_MAXSIZE_BYTES);
+    if (work.parser.allocate(room, kMostDepth)) return false;
+  }
   dom::element root;
   if (work.parser.parse(line, bytes, false).get(root)) return false;
   std::fill(work.found.begin(), work.found.end(), uint8_t{0});

@@ -43,12 +43,15 @@ void LineFiles::read(std::span<const int64_t> lines, LineBatch& batch) const {
 
   // One read per run of lines. Where each run goes is known before the first of them is read, as the buffer must not move.
   const auto run_end = [&](size_t first) {
-    size_t last = first;
-    while (last + 1 < wanted.size() && wanted[last + 1].file == wanted[first].file &&
-           wanted[last + 1].range.begin <= wanted[last].range.end + kGap &&
-           wanted[last + 1].range.end - wanted[first].range.begin <= std::max(kMostRead, wanted[last].range.end - wanted[first].range.begin))
-      ++last;
-    return last + 1;
+    const int64_t begin = wanted[first].range.begin;
+    int64_t end = wanted[first].range.end;
+    size_t next = first + 1;
+    for (; next < wanted.size() && wanted[next].file == wanted[first].file; ++next) {
+      const LineIndex::Range& range = wanted[next].range;
+      if (range.begin > end + kGap || (range.end > end && range.end - begin > kMostRead)) break;
+      end = range.end;
+    }
+    return next;
   };
   size_t total = kLinePadding;
   for (size_t first = 0; first < wanted.size();) {

@@ -44,8 +44,12 @@ class Input final : public ByteSource {
 std::vector<std::vector<JsonField>> schemas() {
   const std::vector<uint8_t> zero(8), no{'n', 'o'};
   return {{{{}, JsonKind::object, {}, {}, {}}},
-          {{{"a"}, JsonKind::number, DType::i64, {}, zero}, {{"t"}, JsonKind::text, {}, {}, no}, {{"v"}, JsonKind::list, DType::f32, {2}, no}},
-          {{{"a"}, JsonKind::number, DType::f32, {2, 2}, {}}, {{"t", "u"}, JsonKind::object, {}, {}, {}}, {{"t"}, JsonKind::list, DType::b8, {}, {}}}};
+          {{{"a"}, JsonKind::number, DType::i64, {}, zero},
+           {{"t"}, JsonKind::text, {}, {}, no},
+           {{"v"}, JsonKind::list, DType::f32, {2}, no}},
+          {{{"a"}, JsonKind::number, DType::f32, {2, 2}, {}},
+           {{"t", "u"}, JsonKind::object, {}, {}, {}},
+           {{"t"}, JsonKind::list, DType::b8, {}, {}}}};
 }
 
 // One reader per schema, kept from line to line as a loader's are.

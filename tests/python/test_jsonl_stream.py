@@ -86,7 +86,8 @@ def test_every_line_of_every_reader(paths, become, ranks, workers):
     seen = []
     for reader in readers(ranks, workers):
         become(*reader)
-        seen += check_every_cut(lambda: JSONLStream(paths, {"n": int}, shuffle_files=True, seed=4, empty_check=False).shuffle(7, initial=3).map(n_of))
+        options = {"shuffle_files": True, "seed": 4, "empty_check": False}
+        seen += check_every_cut(lambda: JSONLStream(paths, {"n": int}, **options).shuffle(7, initial=3).map(n_of))
     assert sorted(seen) == list(range(TOTAL))
 
 

@@ -75,17 +75,20 @@ TEST(JsonReader, AnIntIsAFloatAndNothingElseIsAnything) {
   EXPECT_EQ(table.at<double>(0), 18446744073709551615.0);
   EXPECT_TRUE(table.read(R"({"a": -3})"));
   EXPECT_EQ(table.at<double>(0), -3.0);
-  for (const char* line : {R"({"a": true})", R"({"a": "1"})", R"({"a": null})", R"({"a": [1]})", R"({"a": {}})", R"({"b": 1})", "[1]", "1"})
+  for (const char* line :
+       {R"({"a": true})", R"({"a": "1"})", R"({"a": null})", R"({"a": [1]})", R"({"a": {}})", R"({"b": 1})", "[1]", "1"})
     EXPECT_FALSE(table.read(line)) << line;
   Table ints({number({"a"}, DType::i32)});
-  for (const char* line : {R"({"a": 1.0})", R"({"a": 1e2})", R"({"a": 2147483648})", R"({"a": 9223372036854775808})", R"({"a": false})"})
+  for (const char* line : {R"({"a": 1.0})", R"({"a": 1e2})", R"({"a": 2147483648})", R"({"a": 9223372036854775808})",
+                           R"({"a": false})"})
     EXPECT_FALSE(ints.read(line)) << line;
   Table bools({number({"a"}, DType::b8)});
   EXPECT_FALSE(bools.read(R"({"a": 1})"));
 }
 
 TEST(JsonReader, Shapes) {
-  Table table({number({"a"}, DType::i16, {2, 3}), {{"b"}, JsonKind::list, DType::f32, {}, {}}, {{"c"}, JsonKind::list, DType::i32, {2}, {}}});
+  Table table({number({"a"}, DType::i16, {2, 3}), {{"b"}, JsonKind::list, DType::f32, {}, {}},
+               {{"c"}, JsonKind::list, DType::i32, {2}, {}}});
   ASSERT_TRUE(table.read(R"({"a": [[1,2,3],[4,5,6]], "b": [0.5, 2], "c": [[1,2],[3,4],[5,6]]})"));
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(table.at<int16_t>(0, 0, i), static_cast<int16_t>(i + 1));
   EXPECT_EQ(table.bytes(1).size(), 8u);

@@ -82,9 +82,9 @@ class JSONL(LineDataset):
     Args:
         paths: "train-{000..127}.jsonl", several of them joined by "::", or any iterable of paths and URLs (millrace.stores).
         fields: {name: type}. Types: str; int, float, bool (int64, float64, bool), any of uint8, int8, int16, int32, int64, float32,
-            float64 by torch's or numpy's names; (dtype, shape) for lists of lists of numbers of that shape, as (float, (8,)); (dtype,
-            (None, ...)) where the first dimension is any length; `json` (the module) for any value, as json.loads() makes it. A name with dots is a path:
-            "user.id". JSONField(type, path=..., default=...) says more.
+            float64 by torch's or numpy's names; (dtype, shape) for numbers in nested lists of that shape, as (float, (8,)); (dtype,
+            (None, ...)) where the first dimension has any length; `json` (the module) for any value, as json.loads() makes it. A name
+            with dots is a path: "user.id". JSONField(type, path=..., default=...) says more.
             None: looks at the first 100 lines of the first file. Where all are objects with the same keys, each key is a field: a
             text, number (int64, float64, bool) or list of numbers (of a fixed shape if all are of one length) where all lines have
             it so, else any value. Otherwise each line is a sample as it is, as for "objects".
@@ -162,7 +162,7 @@ class JSONL(LineDataset):
             except LineError as error:
                 raise self.bad_line(indices[row], self._with_remedy(error)) from None
             for column, value in zip(columns, values):
-                column[row] = torch.as_tensor(value) if isinstance(column, torch.Tensor) else value
+                column[row] = torch.as_tensor(value, dtype=column.dtype) if isinstance(column, torch.Tensor) else value
         return columns
 
     @property

@@ -91,7 +91,8 @@ class OpenFiles:
         if end - begin > self.options.max_line_bytes:
             return None
         content = self.sources[file].read_at(begin, end - begin)
-        return content.removesuffix(b"\n").removesuffix(b"\r") if content.endswith(b"\n") else content
+        line, newline, _ = content.partition(b"\n")  # blank lines may follow
+        return line.removesuffix(b"\r") if newline else line
 
     def _number(self, file: int, begin: int) -> int:
         return self.lines.lines_before(file, begin) + 1 if begin <= _COUNTED else 0
