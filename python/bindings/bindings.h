@@ -43,6 +43,7 @@ void bind_ring(py::module_& m);
 void bind_samplers(py::module_& m);
 void bind_device(py::module_& m);
 void bind_batch(py::module_& m);
+void bind_batch_memory(py::module_& m);
 void bind_gpu_decoder(py::module_& m);
 void bind_device_loader(py::module_& m);
 

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_samplers(m);
   bind_device(m);
   bind_batch(m);
+  bind_batch_memory(m);
   bind_gpu_decoder(m);
   bind_device_loader(m);
 }

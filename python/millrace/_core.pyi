@@ -350,6 +350,24 @@ class RowGather:
 def int64_array(sequence: Any) -> Optional[NDArray[np.int64]]:
     """The numbers of what RowGather.submit takes; None for anything else."""
 
+class BatchMemory:
+    """Memory for batches of some fields, each (shape of a row, dtype): `slots` tensors of each lent at a time; more come from memory of
+    their own. Any thread."""
+
+    def __init__(self, fields: Sequence[tuple[Sequence[int], str]], slots: int, memory: str = "system") -> None: ...
+    def empty(self, rows: int) -> list[torch.Tensor]:
+        """A tensor (rows, *shape) for each field, what it holds undefined; its slot comes back when its last view dies."""
+    def overflow_count(self) -> int:
+        """Tensors that found all slots lent."""
+
+def copy_rows(
+    tables: Sequence[Sequence[np.ndarray]], rows: NDArray[np.int64], places: NDArray[np.int64], bounds: Sequence[int], out: list[torch.Tensor]
+) -> None:
+    """Share s of a batch: out[i][places[j]] = tables[s][i][rows[j]] for j in bounds[s] .. bounds[s+1]-1; one array for each tensor.
+
+    Without the GIL when there is much to copy. Rows are dense, of the same bytes as the tensor's; negative ones count from the end.
+    IndexError for rows and places that are not there, ValueError for what does not fit."""
+
 def cpu_budget() -> dict[str, Any]:
     """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and ranks on the node."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
@@ -18,7 +19,7 @@ from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
-from .lowering import DECODE, Plan, StreamJob, make_plan
+from .lowering import DECODE, Plan, StreamJob, make_plan, order_advice
 from .prefetch import checked_depth, prefetched
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
@@ -225,6 +226,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     def _get_iterator(self) -> Any:
         plan = make_plan(self)
         self._refuse_what_torch_cannot(plan)
+        if advice := order_advice(self):
+            warnings.warn(advice, stacklevel=4)
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         record = RunRecord(self._engine_name(plan))
@@ -269,10 +272,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
     def explain(self) -> str:
         """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing, starts nothing.
 
-        One more line, `memory: python — ...`, names lists of 16 MB or more that worker processes would come to copy.
+        One more line, `memory: python — ...`, names lists of 16 MB or more that worker processes would come to copy; `order: ...` says
+        what a shuffle costs that a dataset in chunks cannot keep up with, which `iter()` warns of, too.
         """
         plan = make_plan(self)
         advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
+        if order := order_advice(self):
+            advice = [*advice, f"order: {order}"]
         return "\n".join([str(plan), *advice])
 
     def stats(self) -> dict[str, Any]:

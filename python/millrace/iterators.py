@@ -26,6 +26,8 @@ from .run_record import RunRecord
 from .state import FedSampler, Progress
 from .workers.holes import drop_last
 
+_MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
+
 _live: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -181,6 +183,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._num_yielded = self._progress.yielded
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
         self._pending: deque[Optional[Exception]] = deque()
+        self._lists_ahead = self._job.lists_ahead(self._batch_size)
         if first_iter:
             self._open(threads=self._num_workers)
         else:
@@ -241,6 +244,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             self._end()
         self._progress.turn()
         self._try_put_index()
+        # Step by step, because drawing them all at once would delay the first batch.
+        for _ in range(min(self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE)):
+            self._try_put_index()
         if error is None:
             return self._batch(batch)
         try:

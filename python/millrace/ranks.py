@@ -52,3 +52,9 @@ def replicas(num_replicas: Optional[int], rank: Optional[int]) -> tuple[int, int
     if rank >= num_replicas or rank < 0:
         raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
     return num_replicas, rank
+
+
+def local_world_size() -> int:
+    """Training processes on this node, by LOCAL_WORLD_SIZE; 1 where it is not set."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, int(text)) if text.isdecimal() else 1

@@ -44,4 +44,7 @@ bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t
 // Copies the rows to `out`, behind each other; they must not overlap it.
 void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out);
 
+// The same, row i to the place at[i] of `out`: a batch is put together from several tables, each with its share of the places.
+void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out);
+
 }  // namespace millrace

@@ -44,6 +44,10 @@ def two_tier(ranks: int, rank: int, drop_last: bool) -> Any:
     return samplers.TwoTierShuffle([20, 1, 0, 33, 40, 7], 16, 5, ranks, rank, drop_last)
 
 
+def chunks(streams: Any) -> Callable[[int, int, bool], Any]:
+    return lambda ranks, rank, drop_last: samplers.ChunkShuffle([20, 1, 0, 33, 40, 7], 2, 5, ranks, rank, drop_last, streams)
+
+
 def buffered(ranks: int, rank: int, drop_last: bool) -> Any:
     return samplers.ShuffleBuffer(19, seed=8)(permutation(ranks, rank, drop_last))
 
@@ -66,6 +70,8 @@ GLOBAL_ORDERS = {
     "weighted once": Case(weighted(False, 60)),
     "shards": Case(shards),
     "two tiers": Case(two_tier),
+    "chunks": Case(chunks(1)),
+    "chunks, 3 streams": Case(chunks(3)),
     "buffered": Case(buffered),
     "mixture": Case(mixture(True), repeats=False),
     "mixture in order": Case(mixture(False), repeats=False),

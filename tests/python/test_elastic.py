@@ -36,6 +36,7 @@ KINDS = {
     "shuffle buffer": lambda **ranks: samplers.ShuffleBuffer(7, seed=2)(samplers.PermutationSampler(SIZE, seed=3, **ranks)),
     "shards": lambda **ranks: samplers.ShardShuffle(SHARDS, seed=2, **ranks),
     "shards and a buffer": lambda **ranks: samplers.TwoTierShuffle(SHARDS, 5, seed=2, **ranks),
+    "chunks": lambda **ranks: samplers.ChunkShuffle(SHARDS, 2, seed=2, streams=2, **ranks),
     "weighted": lambda **ranks: samplers.DistributedWeightedSampler(torch.arange(1.0, SIZE + 1), 60, **ranks),
 }
 _seconds_that_do_not_matter = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}

@@ -6,9 +6,10 @@ behave differently is never mistaken for its base. Nothing here draws random num
 an Arrow dataset, whose format only its own library knows.
 """
 
+from .batches import order_advice
 from .decoding import DECODE
 from .jobs import Engine, Job
 from .plan import Plan, Stage, make_plan
 from .streams import StreamJob
 
-__all__ = ["DECODE", "Engine", "Job", "Plan", "Stage", "StreamJob", "make_plan"]
+__all__ = ["DECODE", "Engine", "Job", "Plan", "Stage", "StreamJob", "make_plan", "order_advice"]

@@ -48,6 +48,9 @@ class Job(Protocol):
     def rows(self, batch: Any) -> Any:
         """One index list of the sampler, for Engine.submit."""
 
+    def lists_ahead(self, batch_size: Optional[int]) -> int:
+        """Index lists that the engine wants to know beforehand, for reading ahead; 0: as many as torch would have sent."""
+
     def collated(self, made: Any) -> Any:
         """What Engine.next returned, as default_collate returns it."""
 
@@ -100,6 +103,9 @@ class ImageJob:
     def collated(self, made: tuple[torch.Tensor, torch.Tensor]) -> list[torch.Tensor]:
         return list(made)
 
+    def lists_ahead(self, batch_size: Optional[int]) -> int:
+        return 0
+
 
 @dataclass(frozen=True)
 class DeviceImageJob(ImageJob):
@@ -140,6 +146,9 @@ class RowsJob:
 
     def collated(self, made: Any) -> Any:
         return made
+
+    def lists_ahead(self, batch_size: Optional[int]) -> int:
+        return 0
 
 
 _GATHERED = object()

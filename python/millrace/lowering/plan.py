@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
 from .collate import IMAGE_AND_LABEL, recognise_collate
 from .decoding import decoded_on_device
 from .in_memory import is_in_memory, recognise_rows
@@ -102,6 +103,8 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
 
     if is_stream(loader.dataset):
         return _stream_plan(loader)
+    if is_batches(loader.dataset):
+        return _batch_plan(loader)
     stages = _Stages()
     data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader.dataset))
     pipeline = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
@@ -134,6 +137,20 @@ def _stream_plan(loader: Any) -> Plan:
         else:
             job = stages.ask("handler", lambda: (decides, stream.job(pipeline, loader.batch_size, loader.drop_last)))
     return Plan(stages.finish(), job)
+
+
+def _batch_plan(loader: Any) -> Plan:
+    stages = _Stages()
+    source: Optional[BatchSource] = stages.ask("dataset", lambda: _batches(loader))
+    stages.ask("sampler", lambda: _sampler(loader))
+    collate = stages.ask("collate_fn", lambda: recognise_batch_collate(loader, source))
+    stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
+    return Plan(stages.finish(), None if stages.refusing() or source is None else batch_job(loader, source, collate))
+
+
+def _batches(loader: Any) -> tuple[str, BatchSource]:
+    source = recognise_batches(loader)
+    return f"{source.name} of {source.length} samples, whole batches made in threads", source
 
 
 def _stream(loader: Any) -> tuple[str, Stream]:

@@ -11,13 +11,14 @@ from .mixture import MixtureSampler
 from .native import native
 from .permutation import PermutationSampler
 from .plain import RandomSampler, SequentialSampler, SubsetRandomSampler
-from .shards import ShardShuffle, TwoTierShuffle
+from .shards import ChunkShuffle, ShardShuffle, TwoTierShuffle
 from .shuffle_buffer import ShuffleBuffer
 from .stratified import StratifiedBatchSampler
 from .weighted import DistributedWeightedSampler, WeightedRandomSampler, weights_from_labels
 
 __all__ = [
     "BatchSampler",
+    "ChunkShuffle",
     "DistributedSampler",
     "DistributedWeightedSampler",
     "LengthGroupedSampler",

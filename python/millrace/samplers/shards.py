@@ -1,8 +1,8 @@
-"""ShardShuffle and TwoTierShuffle: shuffles that read shards from their beginning to their end."""
+"""ShardShuffle, TwoTierShuffle, ChunkShuffle: shuffles of samples that lie in shards or chunks, which are read one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -87,3 +87,58 @@ class TwoTierShuffle(ShardShuffle):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "buffer_size": self.buffer_size}
+
+
+@known()
+class ChunkShuffle(ShardShuffle):
+    """Chunks in random order, and samples in random order within about `buffer_chunks` of them at a time: for chunks decoded whole.
+
+    ShardShuffle's order is cut into `streams` equal parts, which are read side by side, and these into windows of as many samples as
+    `buffer_chunks` chunks have on average; each window is permuted. So every chunk is needed within one window, or two
+    neighbouring ones, and can be let go behind them; a shuffle buffer (TwoTierShuffle) would ask for a chunk's last samples
+    very much later.
+
+    streams: with one for each rank, every rank has chunks of its own; so None takes num_replicas, and a state brings its number along,
+        so that an epoch goes on under any number of ranks. Others as ShardShuffle's.
+    """
+
+    def __init__(
+        self,
+        chunk_lengths: Sequence[int],
+        buffer_chunks: int = 8,
+        seed: int = 0,
+        num_replicas: Optional[int] = None,
+        rank: Optional[int] = None,
+        drop_last: bool = False,
+        streams: Optional[int] = None,
+    ) -> None:
+        super().__init__(chunk_lengths, seed, num_replicas, rank, drop_last)
+        self.buffer_chunks = checked_number("buffer_chunks", buffer_chunks, least=1)
+        self._follows_state = streams is None
+        self.streams = self.num_replicas if streams is None else checked_number("streams", streams, least=1)
+
+    @property
+    def window(self) -> int:
+        """Samples that are permuted together."""
+        return max(1, min(self.length // self.streams, self.buffer_chunks * -(-self.length // len(self.shard_lengths))))
+
+    def _order(self, epoch: int) -> Order:
+        chunks, streams, window = super()._order(epoch), self.streams, self.window
+        each = self.length // streams
+        one = [window] * (each // window) + [each % window]
+        sizes = np.array(one * streams + [self.length % streams], dtype=np.int64)
+        permuted = _core.SegmentShuffle(sizes, self.seed & SEED_BITS, epoch)
+
+        def order(positions: Indices) -> Indices:
+            inside = (positions % streams) * each + positions // streams
+            return chunks(permuted.at(np.where(positions < each * streams, inside, positions)))
+
+        return order
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self._follows_state and isinstance(state, Mapping) and isinstance(state.get("streams"), int) and state["streams"] > 0:
+            self.streams = state["streams"]
+        super().load_state_dict(state)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "buffer_chunks": self.buffer_chunks, "streams": self.streams}

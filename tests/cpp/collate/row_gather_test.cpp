@@ -70,6 +70,23 @@ TEST(RowGather, TablesAreCountedThrough) {
   EXPECT_FALSE(found(field, 5, 5));
 }
 
+TEST(RowGather, RowsGoToTheirPlaces) {
+  const Bytes bytes(40, 6, 3, 5);
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{39}}) {
+    std::vector<const uint8_t*> rows(count);
+    std::vector<int64_t> indices(count), at(count);
+    std::string expected(count * 6, '?'), out(count * 6, '?');
+    for (size_t i = 0; i < count; ++i) {
+      indices[i] = static_cast<int64_t>(i);
+      at[i] = static_cast<int64_t>(i * 7 % count);  // 39 and 7 have no common divisor: each place once
+      expected.replace(static_cast<size_t>(at[i]) * 6, 6, bytes.row(i));
+    }
+    ASSERT_TRUE(locate_rows({6, {bytes.table()}, {}}, 40, indices, rows.data()));
+    gather_rows_to(rows, 6, at, reinterpret_cast<uint8_t*>(out.data()));
+    EXPECT_EQ(out, expected);
+  }
+}
+
 TEST(RowGather, MapsLeadFromSamplesToRows) {
   const Bytes a(3, 8, 0, 7), b(2, 8, 0, 8);
   const std::vector<int64_t> map{4, 0, 0, 3};

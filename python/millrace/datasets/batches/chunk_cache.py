@@ -1,0 +1,163 @@
+"""ChunkCache: decoded chunks within a budget of bytes, for readers who say beforehand what they will need."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_NEVER = 1 << 62
+_NOW = -1
+
+
+class ChunkCache:
+    """Chunks by number, read by `read(number)` in whichever thread needs one first, or has time.
+
+    Every use of a chunk has a number, rising in the order in which the uses were announced. Under one lock:
+    - a chunk is absent, being read by exactly one thread, or present;
+    - `_uses[c]` has the numbers of the announced uses of chunk c that are still to come, rising;
+    - every absent chunk with such a use is in the heap `_to_read` by its next one. Entries that are no longer true are passed over.
+    With the future known, the chunk whose next use is farthest away goes first (Belady 1966), and nothing goes for a chunk that is
+    needed later than itself. Chunks without announced uses go before all others, the least recently used first.
+
+    Bound: `budget` bytes of chunks present or being read, by `cost(number)` and by what they turned out to be. A chunk that is needed
+    at once is read all the same, so there may be one more for each thread. A reader holds what get() gave it on its own account.
+
+    An error of `read` goes to whoever called get(); while reading ahead it is dropped, and met again by the one who needs the chunk.
+    """
+
+    def __init__(self, read: Callable[[int], Any], cost: Callable[[int], int], budget: int, size: Callable[[Any], int]) -> None:
+        self._read, self._cost, self._size = read, cost, size
+        self.budget = budget
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._present: dict[int, tuple[Any, int]] = {}  # in the order of their last use: the chunk, its bytes
+        self._reading: dict[int, int] = {}  # bytes set aside
+        self._held = 0  # bytes of both
+        self._uses: dict[int, deque[int]] = {}
+        self._to_read: list[tuple[int, int]] = []
+        self._number = 0
+        self.read_seconds = 0.0
+        self.reads = self.hits = 0
+
+    def announce(self, chunks: Iterable[int]) -> int:
+        """These chunks will be used, each once, behind all that were announced before; returns the number of this use."""
+        with self._lock:
+            number = self._number
+            self._number += 1
+            for chunk in chunks:
+                uses = self._uses.setdefault(chunk, deque())
+                uses.append(number)
+                if len(uses) == 1 and chunk not in self._present and chunk not in self._reading:
+                    heapq.heappush(self._to_read, (number, chunk))
+            return number
+
+    def used(self, chunk: int, number: int) -> None:
+        """The announced use `number` is over, or will not come."""
+        with self._lock:
+            uses = self._uses.get(chunk)
+            if uses is None:
+                return
+            if uses[0] == number:
+                uses.popleft()
+            elif number in uses:
+                uses.remove(number)
+            if not uses:
+                del self._uses[chunk]
+            elif chunk not in self._present and chunk not in self._reading:
+                heapq.heappush(self._to_read, (uses[0], chunk))
+
+    def forget(self) -> None:
+        """No announced use will come."""
+        with self._lock:
+            self._uses.clear()
+            self._to_read.clear()
+
+    def get(self, chunk: int) -> Any:
+        """The chunk, which is needed now. While another thread reads it, this one reads ahead."""
+        while True:
+            with self._lock:
+                if chunk in self._present:
+                    entry = self._present.pop(chunk)
+                    self._present[chunk] = entry
+                    self.hits += 1
+                    return entry[0]
+                if chunk not in self._reading:
+                    self._make_room(self._cost(chunk), _NOW)
+                    self._begin(chunk)
+                    break
+            if not self.read_ahead():
+                with self._lock:
+                    if chunk in self._reading:
+                        self._changed.wait()
+        return self._fill(chunk, _NOW)
+
+    def read_ahead(self) -> bool:
+        """Reads the chunk that is needed next of those that are absent, if the budget allows; whether it did."""
+        with self._lock:
+            while self._to_read:
+                use, chunk = self._to_read[0]
+                uses = self._uses.get(chunk)
+                if uses is None or chunk in self._present or chunk in self._reading:
+                    heapq.heappop(self._to_read)
+                elif uses[0] != use:
+                    heapq.heapreplace(self._to_read, (uses[0], chunk))
+                else:
+                    break
+            else:
+                return False
+            if not self._make_room(self._cost(chunk), use):
+                return False
+            heapq.heappop(self._to_read)
+            self._begin(chunk)
+        try:
+            self._fill(chunk, use)
+        except Exception:  # whoever needs the chunk will meet it
+            return True
+        return True
+
+    def _begin(self, chunk: int) -> None:
+        self._reading[chunk] = self._cost(chunk)
+        self._held += self._reading[chunk]
+
+    def _fill(self, chunk: int, use: int) -> Any:
+        started = time.perf_counter()
+        try:
+            data = self._read(chunk)
+        except BaseException:
+            with self._lock:
+                self._held -= self._reading.pop(chunk)
+                self._changed.notify_all()
+            raise
+        size = self._size(data)
+        with self._lock:
+            self._held += size - self._reading.pop(chunk)
+            self._present[chunk] = data, size
+            self.reads += 1
+            self.read_seconds += time.perf_counter() - started
+            self._make_room(0, use, keep=chunk)
+            self._changed.notify_all()
+        return data
+
+    def _next_use(self, chunk: int) -> int:
+        uses = self._uses.get(chunk)
+        return uses[0] if uses else _NEVER
+
+    def _make_room(self, cost: int, use: int, keep: int = -1) -> bool:
+        """Lets chunks go that are needed later than `use`, until `cost` more bytes fit; whether they do."""
+        while self._held + cost > self.budget:
+            last = max((c for c in self._present if c != keep), key=self._next_use, default=None)
+            if last is None or (self._next_use(last) <= use and self._next_use(last) != _NEVER):
+                return self._held == 0  # one that is larger than the whole budget
+            self._held -= self._present.pop(last)[1]
+            uses = self._uses.get(last)
+            if uses:
+                heapq.heappush(self._to_read, (uses[0], last))
+        return True
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held

@@ -1,0 +1,252 @@
+"""ChunkedDataset: samples in chunks that are decoded whole, such as Parquet's row groups."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+import torch
+import torch.utils.data as torch_data
+from torch.utils.data import default_collate, get_worker_info
+
+from ... import _core, samplers
+from ...ranks import local_world_size
+from .chunk_cache import ChunkCache
+from .dataset import BatchDataset, BatchMaker, MakerOptions
+
+_LEAST_CACHE_BYTES = 64 << 20
+
+_SHUFFLING = (torch_data.RandomSampler, samplers.RandomSampler, samplers.PermutationSampler)
+_DISTRIBUTED = (torch_data.DistributedSampler, samplers.DistributedSampler)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of a sample. `dtype` (torch's name) and `shape` (of one row) of numbers; both None for Python values."""
+
+    name: str
+    dtype: Optional[str] = None
+    shape: Optional[tuple[int, ...]] = None
+
+    @property
+    def is_array(self) -> bool:
+        return self.dtype is not None
+
+
+class ChunkedDataset(BatchDataset):
+    """Samples that lie in chunks; a chunk is read and decoded whole, whichever of its samples is asked for.
+
+    A class derived from it sets, in its __init__:
+
+    fields: what a sample is made of. layout: "dict", {name: value}; "tuple", the values; "single", the only one.
+    chunk_lengths: int64 [chunks], samples in each chunk.
+
+    and says how a chunk is read (`read_chunk`) and what it will occupy (`chunk_bytes`). Decoded chunks stay in a cache of `cache_bytes`,
+    one for each iterator and for each process; loaders fill it ahead, by what their sampler will ask for.
+    """
+
+    fields: tuple[Field, ...]
+    layout: str = "dict"
+    chunk_lengths: np.ndarray
+
+    def __init__(self, cache_bytes: Optional[int] = None) -> None:
+        if cache_bytes is not None and cache_bytes < 0:
+            raise ValueError(f"cache_bytes should be 0 or more bytes, but got cache_bytes={cache_bytes}")
+        self.cache_bytes = cache_bytes
+        self._chunk_starts: Optional[np.ndarray] = None
+        self._own: Optional[tuple[int, _ChunkMaker]] = None  # (process, maker) behind ds[i]
+
+    def read_chunk(self, number: int) -> Sequence[Any]:
+        """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with take(rows) -> list
+        and nbytes.
+
+        Any thread, several at once; what it returns is not changed by anybody. Errors name the file and the chunk.
+        """
+        raise NotImplementedError
+
+    def chunk_bytes(self, number: int) -> int:
+        """What read_chunk(number) will occupy, about."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return int(self.chunk_starts[-1])
+
+    @property
+    def chunk_starts(self) -> np.ndarray:
+        """int64 [chunks + 1]: the first sample of each chunk, and behind the last."""
+        if self._chunk_starts is None:
+            self._chunk_starts = np.concatenate(([0], np.cumsum(self.chunk_lengths, dtype=np.int64)))
+        return self._chunk_starts
+
+    @property
+    def rows_ahead(self) -> int:  # type: ignore[override]
+        """Enough for some chunks to be on their way while one is used."""
+        chunks = len(self.chunk_lengths)
+        return 4 * (len(self) // chunks) if chunks else 0
+
+    def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> samplers.ChunkShuffle:
+        """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of them at a time, so that each
+        chunk is decoded once in an epoch. The cache should hold twice as many. `ranks`: num_replicas, rank, drop_last."""
+        return samplers.ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
+
+    def budget(self) -> int:
+        """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is left, shared among the
+        ranks of the node and the workers of a loader."""
+        if self.cache_bytes is not None:
+            return self.cache_bytes
+        left, _ = _core.memory_budget()
+        worker = get_worker_info()
+        share = local_world_size() * (worker.num_workers if worker is not None else 1)
+        return max(_LEAST_CACHE_BYTES, left // 8 // share)
+
+    def order_advice(self, sampler: Any) -> Optional[str]:
+        known = type(sampler) in _SHUFFLING or (type(sampler) in _DISTRIBUTED and sampler.shuffle)
+        chunks, budget = len(self.chunk_lengths), self.budget()
+        if not known or sum(map(self.chunk_bytes, range(chunks))) <= budget:
+            return None
+        return (
+            f"{type(sampler).__name__} jumps among {chunks} chunks, of which {budget >> 20} MB (cache_bytes) are kept, so most samples "
+            "decode a chunk of their own; shuffle with sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or "
+            "raise cache_bytes until all fit"
+        )
+
+    def batch_maker(self, options: MakerOptions) -> BatchMaker:
+        return _ChunkMaker(self, options)
+
+    def _samples(self, indices: np.ndarray) -> list[Any]:
+        # Its own for each process: a forked child inherits locks in any state.
+        if self._own is None or self._own[0] != os.getpid():
+            self._own = os.getpid(), _ChunkMaker(self, MakerOptions())
+        return self._own[1].samples(indices)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_own": None}
+
+
+class _Ticket:
+    """A batch, its samples sorted by chunk: share s is rows[bounds[s]:bounds[s + 1]] of chunks[s], which go to the same range of places."""
+
+    __slots__ = ("count", "number", "chunks", "rows", "places", "bounds")
+
+    def __init__(self, indices: np.ndarray, starts: np.ndarray) -> None:
+        self.count, self.number = len(indices), -1
+        of = np.searchsorted(starts, indices, side="right") - 1
+        self.places = np.argsort(of, kind="stable")
+        of = of[self.places]
+        self.rows = indices[self.places] - starts[of]
+        first = np.flatnonzero(np.diff(of, prepend=-1))
+        self.chunks: list[int] = of[first].tolist()
+        self.bounds: list[int] = [*first.tolist(), self.count]
+
+
+class _ChunkMaker(BatchMaker):
+    def __init__(self, dataset: ChunkedDataset, options: MakerOptions) -> None:
+        self._dataset, self._collate = dataset, options.collate
+        budget = dataset.budget()
+        self._cache = ChunkCache(dataset.read_chunk, dataset.chunk_bytes, budget, _size_of)
+        self._in_hand = budget // (options.threads + 1)  # bytes of chunks that one make() holds besides the cache
+        self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
+        self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
+        rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
+        self._memory = _core.BatchMemory(rows, options.slots, options.memory)
+        self._lock = threading.Lock()
+        self._collate_seconds = 0.0
+
+    def expect(self, indices: np.ndarray) -> _Ticket:
+        ticket = _Ticket(indices, self._dataset.chunk_starts)
+        ticket.number = self._cache.announce(ticket.chunks)
+        return ticket
+
+    def make(self, ticket: _Ticket) -> Any:
+        if self._collate is not None:
+            return self._collate(self._rows_of(ticket))
+        tensors = self._memory.empty(ticket.count)
+        lists: list[list[Any]] = [[None] * ticket.count for _ in self._values]
+        held: list[Any] = []
+        first = 0
+        bytes_in_hand, seconds = 0, 0.0
+        for share, chunk in enumerate(ticket.chunks):
+            data = self._take(chunk, ticket)
+            held.append(data)
+            bytes_in_hand += _size_of(data)
+            if bytes_in_hand >= self._in_hand or share + 1 == len(ticket.chunks):
+                started = time.perf_counter()
+                self._copy(held, ticket, first, tensors, lists)
+                seconds += time.perf_counter() - started
+                held, first, bytes_in_hand = [], share + 1, 0
+        started = time.perf_counter()
+        batch = self._put_together(tensors, lists)
+        with self._lock:
+            self._collate_seconds += seconds + time.perf_counter() - started
+        return batch
+
+    def _copy(self, held: list[Any], ticket: _Ticket, first: int, tensors: list[torch.Tensor], lists: list[list[Any]]) -> None:
+        """The shares `first`, ... of the batch, whose chunks are `held`."""
+        bounds = ticket.bounds[first : first + len(held) + 1]
+        tables = [[data[i] for i in self._arrays] for data in held]
+        _core.copy_rows(tables, ticket.rows, ticket.places, bounds, tensors)
+        for values, i in zip(lists, self._values):
+            for data, begin, end in zip(held, bounds, bounds[1:]):
+                _put(values, data[i].take(ticket.rows[begin:end]), ticket.places[begin:end])
+
+    def _put_together(self, tensors: list[torch.Tensor], lists: list[list[Any]]) -> Any:
+        columns: list[Any] = [None] * len(self._dataset.fields)
+        for i, tensor in zip(self._arrays, tensors):
+            columns[i] = tensor
+        listed = tuple if self._dataset.layout == "tuple" else list  # what default_collate leaves text in
+        for i, values in zip(self._values, lists):
+            columns[i] = default_collate(listed(values))
+        return _laid_out(self._dataset, columns, list)
+
+    def samples(self, indices: np.ndarray) -> list[Any]:
+        return self._rows_of(_Ticket(indices, self._dataset.chunk_starts))
+
+    def _rows_of(self, ticket: _Ticket) -> list[Any]:
+        fields = self._dataset.fields
+        columns: list[list[Any]] = [[None] * ticket.count for _ in fields]
+        for chunk, begin, end in zip(ticket.chunks, ticket.bounds, ticket.bounds[1:]):
+            rows, places = ticket.rows[begin:end], ticket.places[begin:end]
+            for values, field, column in zip(columns, fields, self._take(chunk, ticket)):
+                _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
+        return [_laid_out(self._dataset, list(row), tuple) for row in zip(*columns)]
+
+    def _take(self, chunk: int, ticket: _Ticket) -> Any:
+        try:
+            return self._cache.get(chunk)
+        finally:
+            self._cache.used(chunk, ticket.number)
+
+    def read_ahead(self) -> bool:
+        return self._cache.read_ahead()
+
+    def discard(self) -> None:
+        self._cache.forget()
+
+    def seconds(self) -> dict[str, float]:
+        return {"read": self._cache.read_seconds, "collate": self._collate_seconds}
+
+
+def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
+    """What single samples hold: numpy scalars, or tensors of their own."""
+    chosen = column[rows]
+    return list(chosen) if not field.shape else list(torch.from_numpy(chosen).unbind(0))
+
+
+def _put(values: list[Any], found: list[Any], places: np.ndarray) -> None:
+    for place, value in zip(places.tolist(), found):
+        values[place] = value
+
+
+def _laid_out(dataset: ChunkedDataset, values: list[Any], sequence: type) -> Any:
+    if dataset.layout == "dict":
+        return {field.name: value for field, value in zip(dataset.fields, values)}
+    return values[0] if dataset.layout == "single" else sequence(values)
+
+
+def _size_of(columns: Sequence[Any]) -> int:
+    return sum(column.nbytes for column in columns)

@@ -1,0 +1,114 @@
+"""BatchDataset: map-style, makes whole batches. BatchMaker: what an iterator over it asks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from torch.utils.data import Dataset
+
+
+@dataclass(frozen=True)
+class MakerOptions:
+    """What a loader's iterator wants of its maker.
+
+    threads: that call make() at once; 0: the consumer's does, in next(). slots: batches that may be in memory at once, the
+    consumer's included. memory: of large tensors, by `_core.BatchMemory`'s name. collate: None for default_collate, else a collate
+    function that the dataset said it knows.
+    """
+
+    threads: int = 0
+    slots: int = 3
+    memory: str = "system"
+    collate: Optional[Callable[[list], Any]] = None
+
+
+class BatchMaker:
+    """Makes the batches of one iterator. Whoever has one closes it.
+
+    expect() and discard() are called by the consumer's thread; make() and read_ahead() by any thread, several at once.
+    """
+
+    def expect(self, indices: np.ndarray) -> Any:
+        """A batch of these samples, int64 and in range, will be made; returns what make() is to be given. Called in the batches' order."""
+        return indices
+
+    def make(self, ticket: Any) -> Any:
+        """The batch, as `collate` would put its samples together, or a sample's error. Called once for each ticket, about in order."""
+        raise NotImplementedError
+
+    def read_ahead(self) -> bool:
+        """One piece of work for batches that are expected; False: there is none that may be done now."""
+        return False
+
+    def discard(self) -> None:
+        """No ticket that is out will be made; the next epoch begins. Calls of make() may still be under way."""
+
+    def close(self) -> None:
+        """No call comes after it; calls of make() and read_ahead() have returned."""
+
+    def seconds(self) -> dict[str, float]:
+        """Time spent so far, summed over threads, under the names of DataLoader.stats(): read, decode, transform, collate."""
+        return {}
+
+
+class BatchDataset(Dataset):
+    """The base of our map-style datasets that make whole batches. Any loader can use one; millrace's makes its batches in threads.
+
+    A class derived from it says len(), what samples are (`_samples`) and how batches are made (`batch_maker`).
+    """
+
+    rows_ahead = 0
+    """How many samples beyond its prefetched batches a loader should name, for read_ahead() to work on."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def batch_maker(self, options: MakerOptions) -> BatchMaker:
+        raise NotImplementedError
+
+    def knows_collate(self, collate_fn: Any) -> bool:
+        """Whether a maker makes what this function, which is not default_collate, would."""
+        return False
+
+    def order_advice(self, sampler: Any) -> Optional[str]:
+        """What a sampler's order costs this dataset and which to use instead; None when there is nothing to say."""
+        return None
+
+    def _samples(self, indices: np.ndarray) -> list[Any]:
+        """The samples of these indices, int64 and in range. An error names the sample's place in its file."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Any:
+        number = operator.index(index)
+        length = len(self)
+        if not -length <= number < length:
+            raise IndexError(f"index {number} is out of range: {type(self).__name__} has {length} samples")
+        return self._samples(np.array([number % length], dtype=np.int64))[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        return self._samples(self.checked_indices(indices))
+
+    def checked_indices(self, indices: Any) -> np.ndarray:
+        """int64 (n,), counted from the beginning. IndexError for an index that is not there, TypeError for what is no integer."""
+        try:
+            array = np.asarray(indices)
+            if array.dtype.kind not in "iu" or array.ndim != 1:
+                array = np.array([operator.index(index) for index in indices], dtype=np.int64)
+        except OverflowError:
+            raise IndexError(f"an index of more than 64 bits is out of range: there are {len(self)} samples") from None
+        array = array.astype(np.int64, copy=False)
+        length = len(self)
+        below = array < 0
+        if below.any():
+            array = np.where(below, array + length, array)
+        outside = (array < 0) | (array >= length)
+        if outside.any():
+            wrong = int(array[outside][0])
+            raise IndexError(
+                f"index {wrong if wrong >= 0 else wrong - length} is out of range: {type(self).__name__} has {length} samples"
+            )
+        return array

@@ -1,0 +1,183 @@
+"""PoolEngine: batches of a BatchDataset, made by Python threads whose work is native, in order."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any, Optional
+
+import numpy as np
+
+from .datasets.batches import BatchMaker
+from .run_record import empty_counters
+
+
+class _Task:
+    __slots__ = ("samples", "ticket", "done", "batch", "error")
+
+    def __init__(self, ticket: Any, samples: int) -> None:
+        self.ticket, self.samples = ticket, samples
+        self.done = False
+        self.batch: Any = None
+        self.error: Optional[BaseException] = None
+
+
+class _Shared:
+    """What the threads and the consumer share.
+
+    Invariants, under the one lock: `tasks` are the outstanding batches in the order of submit(); the first `claimed` of them are
+    made or being made, each by one thread, the others untouched; `claimed` is at most `slots`, so no more batches than that are in
+    memory. A task's batch and error are written by its thread before `done`, which is set under the lock.
+    A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that has nothing to do either; every
+    submit() and every batch that is handed out wakes the sleepers.
+    """
+
+    def __init__(self, maker: BatchMaker, slots: int) -> None:
+        self.maker, self.slots = maker, slots
+        self.lock = threading.Lock()
+        self.work = threading.Condition(self.lock)
+        self.finished = threading.Condition(self.lock)
+        self.tasks: deque[_Task] = deque()
+        self.claimed = 0
+        self.closed = False
+        self.pid = os.getpid()
+
+    def run(self) -> None:
+        while True:
+            with self.lock:
+                if self.closed:
+                    return
+                task = self._claim()
+            if task is not None:
+                self.make(task, BaseException)
+            elif not self._reads_ahead():
+                with self.lock:
+                    if not self.closed and not self._claimable():
+                        self.work.wait()
+
+    def _reads_ahead(self) -> bool:
+        if not self.maker.read_ahead():
+            return False
+        with self.lock:
+            self.work.notify()  # there may be more to read ahead now, or a batch that waited for this
+        return True
+
+    def _claimable(self) -> bool:
+        return self.claimed < min(len(self.tasks), self.slots)
+
+    def _claim(self) -> Optional[_Task]:
+        if not self._claimable():
+            return None
+        self.claimed += 1
+        return self.tasks[self.claimed - 1]
+
+    def make(self, task: _Task, kept: type[BaseException]) -> None:
+        """Errors that are `kept` are raised when the batch's turn comes."""
+        try:
+            task.batch = self.maker.make(task.ticket)
+        except kept as error:
+            task.error = error
+        with self.lock:
+            task.done = True
+            self.finished.notify_all()
+            self.work.notify()
+
+
+class PoolEngine:
+    """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
+
+    submit(), next(), start_epoch() and close() belong to one thread at a time, the consumer's. close() lets each thread end what it is
+    doing and joins it. Threads are daemons: an interpreter that goes without closing it does not wait for them.
+    """
+
+    def __init__(self, maker: BatchMaker, threads: int, slots: int) -> None:
+        self._shared = _Shared(maker, slots)
+        self._maker = maker
+        self._counters = empty_counters()
+        self._slots = slots
+        self._threads = [
+            threading.Thread(target=self._shared.run, name=f"millrace-{i}", daemon=True) for i in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._closing = weakref.finalize(self, _end, self._shared)
+
+    def start_epoch(self, seed: int, epoch: int) -> None:
+        """Throws away what is outstanding."""
+        shared = self._shared
+        with shared.lock:
+            shared.tasks = deque()
+            shared.claimed = 0
+        self._maker.discard()
+
+    def submit(self, indices: np.ndarray) -> None:
+        shared = self._shared
+        task = _Task(self._maker.expect(indices), len(indices))
+        with shared.lock:
+            shared.tasks.append(task)
+            shared.work.notify()
+
+    def end_epoch(self) -> None:
+        """Nothing: batches depend on no other batch."""
+
+    def next(self, timeout: float = 0.0) -> Any:
+        """The next batch; None when nothing is outstanding. TimeoutError after `timeout` seconds, and it is still to come."""
+        shared, started = self._shared, time.perf_counter()
+        if not shared.tasks:
+            return None
+        task = shared.tasks[0]
+        if not self._threads:
+            if not task.done:
+                shared.claimed = 1
+                shared.make(task, Exception)  # behind Ctrl-C the batch is still to come
+        else:
+            with shared.lock:
+                if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
+                    raise TimeoutError("no batch was ready in time")
+        with shared.lock:
+            shared.tasks.popleft()
+            shared.claimed -= 1
+            shared.work.notify()
+        self._counters["wait_seconds"] += time.perf_counter() - started
+        if task.error is not None:
+            try:
+                raise task.error
+            finally:
+                del task  # its error's traceback holds this frame
+        self._counters["samples"] += task.samples
+        self._counters["batches"] += 1
+        return _Batch(task.batch)
+
+    def close(self) -> None:
+        _end(self._shared)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self._threads = []
+        self._maker.close()
+
+    def stats(self) -> dict[str, Any]:
+        seconds = {**self._counters["seconds"], **self._maker.seconds()}
+        return {**self._counters, "seconds": seconds, "slots": self._slots, "errors": [], "bytes": 0}
+
+
+class _Batch:
+    """Around a batch, which may be None or empty, so that no batch looks like the end."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _end(shared: _Shared) -> None:
+    if os.getpid() != shared.pid:  # a forked child: a thread that is not there may hold the lock
+        return
+    with shared.lock:
+        shared.closed = True
+        shared.tasks = deque()
+        shared.claimed = 0
+        shared.work.notify_all()
