@@ -1,4 +1,4 @@
-"""A stream of shards in two processes: each sample once over the ranks, whether the stream divides itself or Accelerate's prepare() does."""
+"""A stream of shards in two processes: each sample once over the ranks, whoever divides it, the stream or Accelerate's prepare()."""
 
 import json
 import os
