@@ -1,4 +1,4 @@
-"""xarray's and dask's objects as ArraySources: their graphs run in the thread that reads, so that no pool of theirs comes on top of ours."""
+"""xarray's and dask's objects as ArraySources: their graphs run in the thread that reads, without a pool of their own."""
 
 from __future__ import annotations
 
