@@ -10,7 +10,7 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
-    "sequences": {"base", "samplers"},
+    "sequences": {"base", "core", "samplers"},
     "collate": {"base", "trace", "core"},
     "device": {"base", "trace", "core", "transforms"},
     "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "collate", "device"},
