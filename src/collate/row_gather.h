@@ -27,7 +27,7 @@ struct RowField {
   size_t row_bytes = 0;
   std::vector<RowTable> tables;                 // counted through: the rows of the second follow those of the first
   std::optional<std::span<const int64_t>> map;  // sample -> row, one entry per sample; absent: sample i is row i
-  std::vector<int64_t> ends;                    // of each table, in rows counted through; empty: added up at each call
+  std::vector<int64_t> ends = {};               // of each table, in rows counted through; empty: added up at each call
 };
 
 // RowField::ends of these tables.

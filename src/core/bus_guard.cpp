@@ -1,6 +1,7 @@
 #include "core/bus_guard.h"
 
 #include <pthread.h>
+#include <ucontext.h>
 
 #include <csetjmp>
 #include <csignal>
@@ -43,6 +44,8 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     auto* const jump = static_cast<Jump*>(here);
     pthread_setspecific(active, nullptr);
     jump->at = info->si_addr;
+    // The jump leaves the handler: what is blocked in it (by whoever called us, the thread sanitizer for one) must not stay so.
+    pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(jump->back, 1);
   }
   const struct sigaction* const next = before.load(std::memory_order_acquire);
@@ -66,7 +69,6 @@ void take_signal() {
   put_behind_us(present);
   struct sigaction ours = {}, replaced;
   ours.sa_sigaction = on_bus_error;
-  // The jump leaves the handler: the signal must not stay blocked.
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&ours.sa_mask);
   sigaction(SIGBUS, &ours, &replaced);

@@ -40,5 +40,5 @@ def test_200_gigabytes_in_200_megabytes(tmp_path, stride, workers):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["windows"] == (10**11 - 2049) // stride + 1
-    assert found["added"] < 100, found
-    assert found["before"] + found["added"] < 400, found
+    assert found["added"] < 20, found
+    assert found["before"] + found["added"] < 200, found  # torch alone: 147
