@@ -95,8 +95,8 @@ class JSONL(LineDataset):
         cache_dir, cache_size, memory, store_options: how files in stores are read, as in WebDataset.
 
     In a sample, numbers are int, float or bool where that is what int64, float64 and bool become in a batch, else numpy scalars; lists are
-    tensors. Batches are what default_collate() makes of samples. Equal keys: the last one counts. NaN and Infinity are read as json reads
-    them, at json's speed, and so are lines with integers beyond 64 bits.
+    tensors. Batches are what default_collate() makes of samples. Keys that no field names are passed over; of equal keys the last one
+    counts. NaN and Infinity are read as json reads them, at json's speed, and so are lines with integers beyond 64 bits.
 
     CorruptDataError for a bad line (no JSON, no UTF-8, a field that is missing, null or of another type), with file, line and byte; with
     on_error="skip" or "replace" of the DataLoader such lines are left out or replaced. FileNotFoundError and the like for files.
