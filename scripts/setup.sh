@@ -14,7 +14,7 @@ tested_torch=2.13.0
 oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
-test_packages="pytest hypothesis psutil"
+test_packages="pytest pytest-xdist hypothesis psutil"
 client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server]"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
@@ -55,6 +55,7 @@ missing_system_packages() {
   pkg-config --exists 'libwebp >= 1.0' 'libwebpdemux >= 1.0' 2> /dev/null || echo "libwebp-dev: libwebp 1.0 or newer, with headers"
   has_header zlib.h || echo "zlib1g-dev: zlib, with headers"
   pkg-config --exists 'libzstd >= 1.4' 2> /dev/null || echo "libzstd-dev: zstd 1.4 or newer, with headers"
+  pkg-config --exists 'simdjson >= 3.0' 2> /dev/null || echo "libsimdjson-dev: simdjson 3.0 or newer, with headers"
   has_header gtest/gtest.h || echo "libgtest-dev: GoogleTest"
   [ -n "$python" ] || echo "python3: Python 3.10 or newer"
   python_can 'import venv, ensurepip' || echo "python3-venv: Python's venv module, with pip"

@@ -42,6 +42,7 @@ void bind_arrays(py::module_& m);
 void bind_machine(py::module_& m);
 void bind_ring(py::module_& m);
 void bind_samplers(py::module_& m);
+void bind_sequences(py::module_& m);
 void bind_device(py::module_& m);
 void bind_batch(py::module_& m);
 void bind_batch_memory(py::module_& m);

@@ -1,6 +1,11 @@
 // millrace._core: the native half of millrace. Its functions are documented in python/millrace/_core.pyi.
 #include "bindings.h"
 
+namespace millrace::python {
+void bind_lines(pybind11::module_& m);
+void bind_json(pybind11::module_& m);
+}
+
 PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   namespace py = pybind11;
   using namespace millrace::python;
@@ -21,9 +26,12 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_machine(m);
   bind_ring(m);
   bind_samplers(m);
+  bind_sequences(m);
   bind_device(m);
   bind_batch(m);
   bind_batch_memory(m);
   bind_gpu_decoder(m);
   bind_device_loader(m);
+  bind_lines(m);
+  bind_json(m);
 }

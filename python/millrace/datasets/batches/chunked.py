@@ -73,6 +73,12 @@ class ChunkedDataset(BatchDataset):
         """What read_chunk(number) will occupy, about."""
         raise NotImplementedError
 
+    def laid_out(self, values: Sequence[Any], sequence: type) -> Any:
+        """One value for each field as a sample has them, or as a batch has; `sequence`: what values without names go into."""
+        if self.layout == "dict":
+            return {field.name: value for field, value in zip(self.fields, values)}
+        return values[0] if self.layout == "single" else sequence(values)
+
     def __len__(self) -> int:
         return int(self.chunk_starts[-1])
 
@@ -200,8 +206,16 @@ class _ChunkMaker(BatchMaker):
             columns[i] = tensor
         listed = tuple if self._dataset.layout == "tuple" else list  # what default_collate leaves text in
         for i, values in zip(self._values, lists):
-            columns[i] = default_collate(listed(values))
-        return _laid_out(self._dataset, columns, list)
+            columns[i] = self._collated(self._dataset.fields[i].name, listed(values))
+        return self._dataset.laid_out(columns, list)
+
+    @staticmethod
+    def _collated(name: str, values: Sequence[Any]) -> Any:
+        try:
+            return default_collate(values)
+        except (RuntimeError, TypeError) as error:
+            remedy = "give the loader collate_fn=millrace.Pad(...), or a function of your own"
+            raise type(error)(f"field {name!r}: its values cannot be put together as they are ({error}); {remedy}") from None
 
     def samples(self, indices: np.ndarray) -> list[Any]:
         return self._rows_of(_Ticket(indices, self._dataset.chunk_starts))
@@ -213,7 +227,7 @@ class _ChunkMaker(BatchMaker):
             rows, places = ticket.rows[begin:end], ticket.places[begin:end]
             for values, field, column in zip(columns, fields, self._take(chunk, ticket)):
                 _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
-        return [_laid_out(self._dataset, list(row), tuple) for row in zip(*columns)]
+        return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
 
     def _take(self, chunk: int, ticket: _Ticket) -> Any:
         try:
@@ -240,12 +254,6 @@ def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
 def _put(values: list[Any], found: list[Any], places: np.ndarray) -> None:
     for place, value in zip(places.tolist(), found):
         values[place] = value
-
-
-def _laid_out(dataset: ChunkedDataset, values: list[Any], sequence: type) -> Any:
-    if dataset.layout == "dict":
-        return {field.name: value for field, value in zip(dataset.fields, values)}
-    return values[0] if dataset.layout == "single" else sequence(values)
 
 
 def _size_of(columns: Sequence[Any]) -> int:

@@ -1,0 +1,180 @@
+"""Numbers in Arrow arrays as numpy arrays, where they lie when that can be: buffers without copies, validity beside them.
+
+Everything here takes one array (not chunked) and gives (values, valid): values of shape (rows, *shape), with anything where valid,
+bool of the same shape, is False; valid is None where nothing is null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from .arrow_package import arrow, compute
+
+Numbers = tuple[np.ndarray, Optional[np.ndarray]]
+
+_PLAIN = {
+    "bool": "bool", "halffloat": "float16", "float": "float32", "double": "float64", "uint64": "int64",
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign, sizes in (("", (8, 16, 32, 64)), ("u", (8, 16, 32))) for bits in sizes},
+}  # fmt: skip
+
+
+class BadValue(ValueError):
+    """What is wrong in one row of a column; whoever knows file, chunk and column says so too."""
+
+    def __init__(self, row: int, what: str) -> None:
+        super().__init__(what)
+        self.row, self.what = row, what
+        self.column: Optional[str] = None  # within a struct
+
+
+def dtype_of(kind: Any, decimals: str) -> Optional[str]:
+    """The dtype that numbers of an Arrow type are read as; None for what is no number."""
+    types = arrow().types
+    if types.is_decimal(kind):
+        return "float64" if decimals == "float64" else "int64"
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return "int64"
+    return _PLAIN.get(str(kind))
+
+
+def read_numbers(array: Any, decimals: str) -> Numbers:
+    """A column of numbers of shape (rows,)."""
+    pa, kind = arrow(), array.type
+    valid = valid_rows(array)
+    if pa.types.is_boolean(kind):
+        return _bits(array), valid
+    if pa.types.is_decimal(kind):
+        return (_scaled(array, valid) if decimals == "scaled" else _buffer(array.cast(pa.float64()), np.float64)), valid
+    if pa.types.is_temporal(kind):
+        return _buffer(array, f"i{kind.bit_width // 8}").astype(np.int64, copy=False), valid
+    if pa.types.is_uint64(kind):
+        return _fitting(_buffer(array, np.uint64), valid), valid
+    return _buffer(array, _PLAIN[str(kind)]), valid
+
+
+def valid_rows(array: Any) -> Optional[np.ndarray]:
+    """bool (rows,): which rows are not null; None: all."""
+    return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def _buffer(array: Any, dtype: Any) -> np.ndarray:
+    dtype, data = np.dtype(dtype), array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def _bits(array: Any) -> np.ndarray:
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array), bool)
+    first = array.offset // 8
+    octets = np.frombuffer(data, np.uint8)[first : (array.offset + len(array) + 7) // 8]
+    begin = array.offset - 8 * first
+    return np.unpackbits(octets, bitorder="little")[begin : begin + len(array)].view(bool)
+
+
+def _fitting(values: np.ndarray, valid: Optional[np.ndarray]) -> np.ndarray:
+    signed = values.view(np.int64)
+    beyond = signed < 0 if valid is None else (signed < 0) & valid
+    if beyond.any():
+        row = int(beyond.argmax())
+        raise BadValue(row, f"{values[row]} is more than an int64 holds; read it as floats with types={{name: 'float64'}}")
+    return signed
+
+
+def _scaled(array: Any, valid: Optional[np.ndarray]) -> np.ndarray:
+    """Decimals as whole numbers of their last digit: two words each, of which the higher one must be the sign of the lower."""
+    pa, kind = arrow(), array.type
+    if kind.bit_width > 128:
+        try:
+            array = array.cast(pa.decimal128(38, kind.scale))
+        except pa.ArrowInvalid:
+            raise BadValue(0, "a decimal has more than 38 digits; use decimals='float64'") from None
+    elif kind.bit_width < 128:
+        return _buffer(array, f"i{kind.bit_width // 8}").astype(np.int64)
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array), np.int64)
+    words = np.frombuffer(data, np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
+    wide = words[:, 1] != words[:, 0] >> 63
+    if valid is not None:
+        wide &= valid
+    if wide.any():
+        raise BadValue(int(wide.argmax()), "a scaled decimal is more than an int64 holds; use decimals='float64'")
+    return np.ascontiguousarray(words[:, 0])
+
+
+# -- lists -----------------------------------------------------------------------------------------------------------------------
+
+
+def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
+    """Lists, nested len(shape) deep, whose sizes are `shape`; BadValue for a row of another size."""
+    if not shape:
+        return read_numbers(array, decimals)
+    rows, size, valid = len(array), shape[0], valid_rows(array)
+    if hasattr(array.type, "list_size"):
+        if array.type.list_size != size:
+            raise BadValue(0, f"lists have {array.type.list_size} elements, not {size}")
+        values, inner = _inner_rows(_children(array), size, shape[1:], decimals)
+    else:
+        starts, elements = list_ends(array)
+        sizes = np.diff(starts)
+        wrong = sizes != size if valid is None else (sizes != size) & valid
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise BadValue(row, f"a list has {sizes[row]} elements, and fixed_lists says {size}; drop that, and pad with millrace.Pad")
+        values, inner = _inner_rows(elements, size, shape[1:], decimals)
+        if len(values) != rows * size:  # null lists take no room
+            values, inner = _spread(values, valid, size), None if inner is None else _spread(inner, valid, size)
+    values = values.reshape(rows, *shape)
+    if valid is None and inner is None:
+        return values, None
+    known = np.ones(values.shape, bool) if inner is None else inner.reshape(values.shape).copy()
+    if valid is not None:
+        known[~valid] = False
+    return values, known
+
+
+def _inner_rows(elements: Any, size: int, shape: tuple[int, ...], decimals: str) -> Numbers:
+    try:
+        return read_lists(elements, shape, decimals)
+    except BadValue as error:  # counted in elements
+        raise BadValue(error.row // max(size, 1), error.what) from None
+
+
+def _spread(values: np.ndarray, valid: np.ndarray, size: int) -> np.ndarray:
+    spread = np.zeros((len(valid), size, *values.shape[1:]), values.dtype)
+    spread[valid] = values.reshape(-1, size, *values.shape[1:])
+    return spread.reshape(-1, *values.shape[1:])
+
+
+def _children(array: Any) -> Any:
+    """A fixed-size list's elements, those of null lists included."""
+    size = array.type.list_size
+    return array.values.slice(array.offset * size, len(array) * size)
+
+
+def list_ends(array: Any) -> tuple[np.ndarray, Any]:
+    """int64 (rows + 1,): where the elements of each list begin, from 0 on; and the elements, those of null lists left out."""
+    if array.null_count:
+        sizes = compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.concatenate(([0], np.cumsum(sizes))), array.flatten()
+    ends = array.offsets.to_numpy().astype(np.int64)
+    return ends - ends[0], array.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
+
+
+def numbers_within(kind: Any, decimals: str) -> tuple[Any, tuple[int, ...], int]:
+    """(dtype or None, sizes of fixed-size lists around it, lists of any length around these)."""
+    types, sizes, lists = arrow().types, [], 0
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        if types.is_fixed_size_list(kind):
+            sizes.append(kind.list_size)
+        elif sizes:
+            return None, (), 0  # a list of any length within one of a fixed size
+        else:
+            lists += 1
+        kind = kind.value_type
+    return dtype_of(kind, decimals), tuple(sizes), lists

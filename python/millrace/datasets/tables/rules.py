@@ -1,0 +1,84 @@
+"""What a user says about columns: nulls, categories, decimals, lists of one length, types. Checked once, plain values, picklable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from .arrow_package import arrow
+
+POLICIES = ("raise", "nan", "mask")
+Nulls = Union[str, Mapping[str, Any]]
+Shape = Union[int, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class NullRule:
+    """kind: "raise", "nan", "mask" or "fill", with `value`."""
+
+    kind: str
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The arguments that all tables have; Parquet's docstring says what they mean."""
+
+    nulls: Nulls = "raise"
+    categories: Union[None, Sequence[str], Mapping[str, Any]] = None
+    decimals: str = "float64"
+    fixed_lists: Mapping[str, Shape] = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.nulls, str):
+            if self.nulls not in POLICIES:
+                raise ValueError(f'nulls={self.nulls!r} should be "raise", "nan", "mask", or a dict {{column: one of these or a fill value}}')
+        elif not isinstance(self.nulls, Mapping):
+            raise ValueError(f"nulls={self.nulls!r} should be a policy for all columns, or a dict {{column: policy or fill value}}")
+        if self.decimals not in ("float64", "scaled"):
+            raise ValueError(f'decimals={self.decimals!r} should be "float64" or "scaled" (int64, counting the last digit)')
+        if isinstance(self.categories, str):
+            raise ValueError(f"categories={self.categories!r} should be a list of columns, or a dict {{column: list of values}}")
+        for name, shape in self.fixed_lists.items():
+            if not self.sizes(name) or min(self.sizes(name)) < 0:
+                raise ValueError(f"fixed_lists={{{name!r}: {shape!r}}} should be the number of elements, or the sizes of nested lists")
+
+    def null_rule(self, name: str) -> NullRule:
+        if isinstance(self.nulls, str):
+            return NullRule(self.nulls)
+        given = self.nulls.get(name, self.nulls.get(name.partition(".")[0], "raise"))
+        return NullRule(given) if isinstance(given, str) and given in POLICIES else NullRule("fill", given)
+
+    def sizes(self, name: str) -> tuple[int, ...]:
+        shape = self.fixed_lists.get(name, ())
+        return (shape,) if isinstance(shape, int) else tuple(shape)
+
+    def type_of(self, name: str, kind: Any) -> Any:
+        """The type that a column is read as."""
+        asked = self.types.get(name, kind)
+        try:
+            return arrow().type_for_alias(asked) if isinstance(asked, str) else asked
+        except ValueError:
+            raise ValueError(f"types={{{name!r}: {asked!r}}}: pyarrow knows no type of that name") from None
+
+    def has_codes(self, name: str, kind: Any) -> bool:
+        """Whether a column's values become codes."""
+        if self.categories is None:
+            return arrow().types.is_dictionary(kind)
+        return name in self.categories
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """ValueError for rules about columns that are not there."""
+        for what in ("nulls", "categories", "fixed_lists", "types"):
+            given = getattr(self, what)
+            for name in () if given is None or isinstance(given, str) else given:
+                if name.partition(".")[0] not in names and name not in names:
+                    raise ValueError(f"{what}= speaks of column {name!r}, and there are {shown(names)}")
+
+
+def shown(names: Sequence[str]) -> str:
+    """Names for a message, the first few of many."""
+    some = ", ".join(map(repr, names[:12]))
+    return f"{some} and {len(names) - 12} more" if len(names) > 12 else some or "none"

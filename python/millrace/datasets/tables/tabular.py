@@ -1,0 +1,280 @@
+"""Tabular: what Parquet, ArrowFile and Table have in common: chunks of an Arrow schema become samples, dicts of their columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+import torch
+
+from millrace.errors import CorruptDataError
+
+from ..batches import ChunkedDataset, Field
+from .arrow_package import arrow, compute
+from .filtering import Progress, as_expression, for_each, kept_rows
+from .mapping import REMEDY, ColumnReader, Struct, column_reader, fill_of, made_dtype, plain, plain_type
+from .numbers import BadValue
+from .rules import Rules, shown
+from .values import OneValue
+
+_TEXT_BYTES = 32  # of a value without a dtype, until a chunk has been read
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A row group or record batch. `rows` it holds, from row `first` of file `file` on, as that file's `number`-th."""
+
+    file: int
+    number: int
+    rows: int
+    first: int
+
+
+class Tabular(ChunkedDataset):
+    """The base. A class derived from it lists its chunks and schema, calls _prepare(), and says how a chunk is read (_read_arrow).
+
+    `constants`: values of columns that are the same in all of a file, by file.
+    """
+
+    layout = "dict"
+    unit = "chunk"  # what messages call a chunk
+
+    def __init__(self, rules: Rules, filters: Any, progress: Progress, cache_bytes: Optional[int]) -> None:
+        super().__init__(cache_bytes)
+        arrow()
+        self._rules, self._filter, self._progress = rules, as_expression(filters), progress
+        self._broken: dict[int, Exception] = {}
+        self._arrow_kept: Optional[tuple[int, Any]] = None
+        self.categories: dict[str, list[Any]] = {}
+
+    # -- what a derived class gives ----------------------------------------------------------------------------------------------
+
+    def _read_arrow(self, chunk: Chunk, columns: Sequence[str]) -> Any:
+        """These columns of a chunk, as a pyarrow.Table in this order. Any thread. CorruptDataError names file, chunk and column."""
+        raise NotImplementedError
+
+    def _file_name(self, file: int) -> str:
+        raise NotImplementedError
+
+    def _kept(self, chunk: Chunk) -> np.ndarray:
+        """int64: the rows that the filter leaves."""
+        return kept_rows(self._read_arrow(chunk, self._schema.names), self._filter)
+
+    def _constants_of(self, file: int) -> Mapping[str, Any]:
+        return {}
+
+    # -- made of it --------------------------------------------------------------------------------------------------------------
+
+    def _prepare(
+        self, schema: Any, chunks: Sequence[Chunk], columns: Optional[Sequence[str]], constants: Mapping[str, bool] = {}
+    ) -> None:
+        """`schema`: of the files, as a pyarrow.Schema. `constants`: {name: whether it is text}."""
+        self._schema = schema
+        self._check_columns([*(n for n in schema.names if n not in constants), *constants], columns)
+        wanted = list(columns) if columns is not None else [*(n for n in schema.names if n not in constants), *constants]
+        self._rules.check_names(wanted)
+        self._columns = tuple(name for name in wanted if name not in constants)
+        self._constants = tuple(name for name in wanted if name in constants)
+        self._select(chunks)
+        readers = {name: self._reader(name) for name in self._columns}
+        self._readers: tuple[ColumnReader, ...] = tuple(readers.values())
+        self._order, self._by_name = wanted, readers
+        parts = {name: reader.fields for name, reader in readers.items()}
+        parts |= {name: self._constant_fields(name, constants[name]) for name in self._constants}
+        self._parts = parts
+        self.fields = tuple(field for name in wanted for field in parts[name])
+        self._row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(f.shape) if f.is_array else _TEXT_BYTES for f in self.fields)
+        names = [field.name for field in self.fields]
+        self._is_nested = any(type(reader) is Struct for reader in self._readers)
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"two fields would be called {shown(sorted(twice))}; rename the column, or use another policy than \"mask\"")
+
+    def _check_columns(self, there: Sequence[str], columns: Optional[Sequence[str]]) -> None:
+        if isinstance(columns, str):
+            raise ValueError(f"columns={columns!r} should be a list of names")
+        if twice := {name for name in there if there.count(name) > 1}:
+            raise ValueError(f"{self._file_name(0)}: two columns are called {shown(sorted(twice))}; choose others with columns=")
+        missing = [name for name in columns or () if name not in there]
+        if missing:
+            raise ValueError(f"{self._file_name(0)}: there is no column {shown(missing)}; there are {shown(there)}")
+        if not there or columns is not None and len(columns) == 0:
+            raise ValueError(f"{self._file_name(0)}: no columns are left to read")
+
+    def _select(self, chunks: Sequence[Chunk]) -> None:
+        """Chunks that have rows, and which of their rows the filter leaves."""
+        chunks = [chunk for chunk in chunks if chunk.rows]
+        self._rows: list[Optional[np.ndarray]] = [None] * len(chunks)
+        if self._filter is not None:
+            try:
+                kept = for_each(self._kept, chunks, "looking which rows the filter leaves", self._progress)
+            except (arrow().ArrowInvalid, arrow().ArrowNotImplementedError, arrow().ArrowKeyError) as error:
+                raise ValueError(f"filters= cannot be applied: {error}") from None
+            chosen = [(chunk, rows) for chunk, rows in zip(chunks, kept) if len(rows)]
+            chunks = [chunk for chunk, _ in chosen]
+            self._rows = [None if len(rows) == chunk.rows else rows for chunk, rows in chosen]
+        self._chunks = list(chunks)
+        lengths = [chunk.rows if rows is None else len(rows) for chunk, rows in zip(chunks, self._rows)]
+        self.chunk_lengths = np.array(lengths, dtype=np.int64)
+
+    def _reader(self, name: str) -> ColumnReader:
+        kind = self._rules.type_of(name, self._schema.field(name).type)
+        return column_reader(name, kind, self._rules, self._collect_categories)
+
+    def _collect_categories(self, name: str) -> Any:
+        """The values that a column's codes count: as given, or all of all chunks."""
+        pa, given = arrow(), self._rules.categories
+        kind = self._schema
+        for part in name.split("."):
+            kind = kind.field(part).type
+        kind = plain_type(kind)
+        if isinstance(given, Mapping) and given.get(name) is not None:
+            try:
+                values = pa.array(list(given[name]), kind)
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise ValueError(f"categories={{{name!r}: ...}}: these are no values of {kind} ({error})") from None
+            if values.null_count or len(values.unique()) != len(values):
+                raise ValueError(f"categories={{{name!r}: ...}}: values come twice, or are null")
+        else:
+            values = self._all_values(name, kind)
+        self.categories[name] = values.to_pylist()
+        return values
+
+    def _all_values(self, name: str, kind: Any) -> Any:
+        """Of dictionaries in their order when they are the same in all chunks, else sorted."""
+        if "." in name:
+            raise ValueError(f"column {name!r} lies in a struct: give categories={{{name!r}: [values, ...]}}, or categories=[] to decode it")
+
+        def values_of(chunk: Chunk) -> list[Any]:
+            found = self._read_arrow(chunk, [name]).column(0).chunks
+            return [plain(a.dictionary if hasattr(a, "dictionary") else plain(a).unique()).drop_null().cast(kind) for a in found]
+
+        parts = [part for found in for_each(values_of, self._chunks, f"collecting categories of {name}", self._progress) for part in found]
+        if all(part.equals(parts[0]) for part in parts[1:]) and parts and arrow().types.is_dictionary(self._schema.field(name).type):
+            return parts[0]
+        together = arrow().chunked_array(parts, kind).unique().drop_null()
+        return together.take(compute().sort_indices(together))
+
+    def _constant_fields(self, name: str, text: bool) -> tuple[Field, ...]:
+        rule = self._rules.null_rule(name)
+        self._constant_fills = {**getattr(self, "_constant_fills", {}), name: None if text else fill_of(name, "int64", rule, False)}
+        field = Field(name) if text else Field(name, made_dtype("int64", rule, False), ())
+        return (field, Field(f"{name}_mask", "bool", ())) if rule.kind == "mask" else (field,)
+
+    # -- chunks ------------------------------------------------------------------------------------------------------------------
+
+    def read_chunk(self, number: int) -> list[Any]:
+        """One column for each of `fields`. CorruptDataError and ValueError name the file, the chunk and the column."""
+        if number in self._broken:  # a damaged chunk is not decoded again for each of its samples
+            raise self._broken[number].with_traceback(None)
+        try:
+            return self._columns_of(number, self._read_arrow(self._chunks[number], self._columns), self._rows[number])
+        except (CorruptDataError, ValueError) as error:
+            self._broken[number] = error
+            raise
+
+    def _columns_of(self, number: int, table: Any, rows: Optional[np.ndarray]) -> list[Any]:
+        """One column for each field, of these rows of the chunk; None: all."""
+        chunk = self._chunks[number]
+        if rows is not None:
+            table = table.take(arrow().array(rows))
+        parts = {r.name: self._read_column(r, table.column(i), chunk, rows) for i, r in enumerate(self._readers)}
+        for name in self._constants:
+            parts[name] = self._constant(name, chunk, chunk.rows if rows is None else len(rows))
+        return [column for name in self._order for column in parts[name]]
+
+    def _read_column(self, reader: ColumnReader, column: Any, chunk: Chunk, rows: Optional[np.ndarray]) -> list[Any]:
+        pa, file = arrow(), self._file_name(chunk.file)
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        wanted = self._rules.types.get(reader.name)
+        try:
+            if wanted is not None:
+                array = array.cast(reader.kind)
+            return reader.read(array, (file, f"{self.unit} {chunk.number}, column {reader.name!r}"))
+        except BadValue as error:
+            row = chunk.first + (error.row if rows is None else int(rows[min(error.row, len(rows) - 1)]))
+            where = f"{file}: {self.unit} {chunk.number}, column {error.column or reader.name!r}, row {row}"
+            raise ValueError(f"{where}: {error.what}") from None
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"{file}: {self.unit} {chunk.number}, column {reader.name!r} cannot be read as {reader.kind}: {error}") from None
+
+    def _constant(self, name: str, chunk: Chunk, rows: int) -> list[Any]:
+        value, rule = self._constants_of(chunk.file)[name], self._rules.null_rule(name)
+        mask = [np.full(rows, value is not None)] if rule.kind == "mask" else []
+        field = next(field for field in self.fields if field.name == name)
+        if value is None:
+            if rule.kind == "raise" or not field.is_array and rule.kind == "nan":
+                raise ValueError(f"{self._file_name(chunk.file)}: its folder has a null for column {name!r}; {REMEDY}")
+            value = self._constant_fills[name] if field.is_array else rule.value if rule.kind == "fill" else ""
+        return [np.full(rows, value, field.dtype) if field.is_array else OneValue(value), *mask]
+
+    def chunk_bytes(self, number: int) -> int:
+        """What the columns of a chunk will occupy: exact for numbers, a guess for text and lists."""
+        return int(self.chunk_lengths[number]) * self._row_bytes
+
+    def laid_out(self, values: Sequence[Any], sequence: type) -> dict[str, Any]:
+        if not self._is_nested:
+            return {field.name: value for field, value in zip(self.fields, values)}
+        made: dict[str, Any] = {}
+        rest = iter(values)
+        for name in self._order:
+            reader = self._by_name.get(name)
+            if type(reader) is Struct:
+                made[name] = reader.laid_out(rest)
+            else:
+                made |= {field.name: next(rest) for field in self._parts[name]}
+        return made
+
+    def _samples(self, indices: np.ndarray) -> list[Any]:
+        try:
+            return super()._samples(indices)
+        except ValueError:  # of one row perhaps, and the others of its chunk are sound
+            return [self._sample_alone(int(index)) for index in indices]
+
+    def _sample_alone(self, index: int) -> Any:
+        number = int(np.searchsorted(self.chunk_starts, index, side="right")) - 1
+        at = index - int(self.chunk_starts[number])
+        rows = self._rows[number]
+        row = np.array([at if rows is None else rows[at]])
+        if self._arrow_kept is None or self._arrow_kept[0] != number:
+            self._arrow_kept = number, self._read_arrow(self._chunks[number], self._columns)
+        columns = self._columns_of(number, self._arrow_kept[1], row)
+        return self.laid_out([_single(column, field) for field, column in zip(self.fields, columns)], tuple)
+
+    @property
+    def schema(self) -> Any:
+        """pyarrow.Schema of the columns that are read, without those that folders stand for."""
+        return arrow().schema([self._schema.field(name) for name in self._columns])
+
+    def __getstate__(self) -> dict[str, Any]:
+        progress = self._progress if isinstance(self._progress, bool) else False
+        return {**super().__getstate__(), "_progress": progress, "_broken": {}, "_arrow_kept": None}
+
+
+def _single(column: Any, field: Field) -> Any:
+    """The only value of a column, as a sample has it."""
+    if not field.is_array:
+        return column.take(np.zeros(1, np.int64))[0]
+    return column[0] if not field.shape else torch.from_numpy(column[0].copy())
+
+
+def check_same(schema: Any, first: Any, file: str, first_file: str, rules: Rules, names: Sequence[str]) -> None:
+    """ValueError where a file lacks one of the columns that are read, or has it in another type than the first file."""
+    for name in names:
+        if name not in schema.names:
+            raise ValueError(f"{file}: there is no column {name!r}, which {first_file} has; leave it out with columns=")
+        here, there = schema.field(name).type, first.field(name).type
+        if name not in rules.types and _alike(here, name, rules) != _alike(there, name, rules):
+            raise ValueError(
+                f"{file}: column {name!r} is {here}, and {there} in {first_file}; types={{{name!r}: {str(there)!r}}} casts it, "
+                "columns= leaves it out"
+            )
+
+
+def _alike(kind: Any, name: str, rules: Rules) -> str:
+    """The same for types that are read alike."""
+    coded = rules.has_codes(name, kind) and rules.categories is None
+    text = str(plain_type(kind)).replace("large_", "").replace(" not null", "")
+    return ("codes of " if coded else "") + text
