@@ -159,8 +159,9 @@ def test_a_file_that_changed(path, tmp_path, field):
         dataset[0]
 
 
-def test_a_file_that_is_cut_short_while_it_is_read(path):
-    dataset = HDF5(path, "x", cache_bytes=0)
+@pytest.mark.parametrize("field", ["x", "rows"])
+def test_a_file_that_is_cut_short_while_it_is_read(path, field):
+    dataset = HDF5(path, field, cache_bytes=0)
     iterator = iter(DataLoader(dataset, 1, native="require", num_workers=1, prefetch_factor=2))
     next(iterator)
     os.truncate(path, 3000)
