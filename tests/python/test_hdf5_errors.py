@@ -85,6 +85,8 @@ def test_files_that_are_not_there_or_no_hdf5(path, tmp_path):
         HDF5(tmp_path / "*.hdf5")
     with pytest.raises(ValueError, match="paths is empty"):
         HDF5([])
+    with pytest.raises(IsADirectoryError):
+        HDF5([tmp_path])
     (tmp_path / "text.h5").write_text("no HDF5 file at all")
     with pytest.raises(CorruptDataError, match="text.h5 cannot be opened as an HDF5 file"):
         HDF5(tmp_path / "text.h5")
