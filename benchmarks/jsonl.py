@@ -76,7 +76,7 @@ class FileLines(Dataset):
     """A line read for each sample."""
 
     def __init__(self, path: str) -> None:
-        self.path, self.offsets, self.file, end = path, [], None, 0
+        self.path, self.offsets, self.file, self.process, end = path, [], None, 0, 0
         with open(path, "rb") as file:
             for line in file:
                 self.offsets.append(end)
@@ -86,13 +86,13 @@ class FileLines(Dataset):
         return len(self.offsets)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        if self.file is None:
-            self.file = open(self.path, "rb")  # noqa: SIM115: as long as the dataset
+        if self.process != os.getpid():  # forked workers would share one place in the file
+            self.file, self.process = open(self.path, "rb"), os.getpid()  # noqa: SIM115: as long as the dataset
         self.file.seek(self.offsets[index])
         return _sample(json.loads(self.file.readline()))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "file": None}
+        return {**self.__dict__, "file": None, "process": 0}
 
 
 class MemoryLines(Dataset):

@@ -90,7 +90,7 @@ Share checked_share(const py::array& table, std::span<const int64_t> rows, std::
                           std::to_string(to.stride_bytes));
   for (const int64_t place : places)
     if (place < 0 || place >= to.rows) throw py::index_error("place " + std::to_string(place) + " is outside the batch");
-  return {{row_bytes, {{static_cast<const uint8_t*>(table.data()), table.shape(0), table.strides(0)}}, {}},
+  return {{row_bytes, {{static_cast<const uint8_t*>(table.data()), table.shape(0), table.strides(0)}}, {}, {}},
           rows, places, const_cast<uint8_t*>(to.base)};
 }
 

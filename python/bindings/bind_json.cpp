@@ -272,7 +272,6 @@ class JsonLineReader {
 
 }  // namespace
 
-void bind_json(py::module_& m);
 void bind_json(py::module_& m) {
   py::class_<JsonLines>(m, "JsonLines")
       .def(py::init<std::shared_ptr<LineFiles>, const py::sequence&>(), py::arg("files"), py::arg("fields"))

@@ -92,7 +92,6 @@ std::string_view without_newline(const LineBatch::Line& line) {
   return text;
 }
 
-void bind_lines(py::module_& m);
 void bind_lines(py::module_& m) {
   py::class_<LineIndex, std::shared_ptr<LineIndex>>(m, "LineIndex")
       .def_static(

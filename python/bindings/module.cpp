@@ -1,11 +1,6 @@
 // millrace._core: the native half of millrace. Its functions are documented in python/millrace/_core.pyi.
 #include "bindings.h"
 
-namespace millrace::python {
-void bind_lines(pybind11::module_& m);
-void bind_json(pybind11::module_& m);
-}
-
 PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   namespace py = pybind11;
   using namespace millrace::python;

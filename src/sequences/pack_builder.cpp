@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/bus_guard.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -70,23 +71,56 @@ PackBuilder::Document PackBuilder::document(int64_t number) const {
   return {&array, array.offsets[own], array.offsets[own + 1] - array.offsets[own]};
 }
 
-void PackBuilder::build(std::span<const PackPiece> pieces, const PackRow& row) const {
+std::vector<PackBuilder::Placed> PackBuilder::place(std::span<const PackPiece> pieces) const {
+  std::vector<Placed> placed;
+  placed.reserve(pieces.size());
   int64_t at = 0;
-  int32_t number = 0;
   for (const PackPiece& piece : pieces) {
     const Document whole = document(piece.document);
     const int64_t counted = whole.tokens + (layout_.separator ? 1 : 0);
     if (piece.begin < 0 || piece.tokens < 0 || piece.begin > counted - piece.tokens || piece.tokens > layout_.length - at)
       throw Error(ErrorKind::out_of_range, "a piece is outside its document or its row: the packing was planned for other lengths");
-    const int64_t stored = std::min(piece.tokens, whole.tokens - piece.begin);
-    widen(whole.array->tokens, whole.array->type, whole.first + piece.begin, stored, row.ids + at);
-    if (layout_.vocabulary > 0) check_vocabulary(whole, piece, row.ids + at);
-    if (stored < piece.tokens) row.ids[at + stored] = *layout_.separator;
-    if (row.labels && !layout_.across_documents) label(whole, piece, at, row);
-    if (row.positions) std::iota(row.positions + at, row.positions + at + piece.tokens, int64_t{0});
-    if (row.documents) std::fill_n(row.documents + at, piece.tokens, number++);
+    placed.push_back({whole, piece, at, std::min(piece.tokens, whole.tokens - piece.begin), layout_.ignore});
     at += piece.tokens;
   }
+  return placed;
+}
+
+// All that is read of the arrays, which may be mapped files that somebody cuts short.
+void PackBuilder::read(std::span<Placed> placed, int64_t* ids) const {
+  const void* fault = nullptr;
+  const bool whole = guarded([&] {
+    for (Placed& each : placed) {
+      const auto& [array, first, tokens] = each.document;
+      const int64_t end = each.piece.begin + each.piece.tokens;
+      widen(array->tokens, array->type, first + each.piece.begin, each.stored, ids + each.at);
+      if (end < tokens) widen(array->tokens, array->type, first + end, 1, &each.next);
+    }
+  }, &fault);
+  if (whole) return;
+  const auto* const at = static_cast<const uint8_t*>(fault);
+  for (const TokenArray& array : arrays_) {
+    const auto bytes = static_cast<size_t>(array.count) * dtype_bytes(array.type);
+    if (at >= array.tokens && at < array.tokens + bytes)
+      throw Error(ErrorKind::corrupt_data, array.name + ": the file is shorter than when it was mapped; write it again, and map it anew",
+                  array.name, at - array.tokens);
+  }
+  throw Error(ErrorKind::corrupt_data, "a mapped file of tokens is shorter than when it was mapped; write it again, and map it anew");
+}
+
+void PackBuilder::build(std::span<const PackPiece> pieces, const PackRow& row) const {
+  std::vector<Placed> placed = place(pieces);
+  read(placed, row.ids);
+  int32_t number = 0;
+  for (Placed& each : placed) {
+    const auto& [whole, piece, at, stored, next] = each;
+    if (layout_.vocabulary > 0) check_vocabulary(each, row.ids + at);
+    if (stored < piece.tokens) row.ids[at + stored] = *layout_.separator;
+    if (row.labels && !layout_.across_documents) label(each, row);
+    if (row.positions) std::iota(row.positions + at, row.positions + at + piece.tokens, int64_t{0});
+    if (row.documents) std::fill_n(row.documents + at, piece.tokens, number++);
+  }
+  const int64_t at = placed.empty() ? 0 : placed.back().at + placed.back().piece.tokens;
   const int64_t rest = layout_.length - at;
   if (row.labels && layout_.across_documents && at > 0) {
     const int64_t shift = layout_.targets == PackTargets::next;
@@ -99,7 +133,8 @@ void PackBuilder::build(std::span<const PackPiece> pieces, const PackRow& row) c
   if (row.documents) std::fill_n(row.documents + at, rest, -1);
 }
 
-void PackBuilder::label(const Document& whole, const PackPiece& piece, int64_t at, const PackRow& row) const {
+void PackBuilder::label(const Placed& placed, const PackRow& row) const {
+  const auto& [whole, piece, at, stored, next] = placed;
   const int64_t* const ids = row.ids + at;
   int64_t* const labels = row.labels + at;
   if (piece.tokens == 0) return;
@@ -109,29 +144,27 @@ void PackBuilder::label(const Document& whole, const PackPiece& piece, int64_t a
     return;
   }
   std::copy(ids + 1, ids + piece.tokens, labels);
-  int64_t& last = labels[piece.tokens - 1];
-  const int64_t end = piece.begin + piece.tokens;
-  if (end < whole.tokens) {  // it goes on in another pack, or was cut
-    widen(whole.array->tokens, whole.array->type, whole.first + end, 1, &last);
-    if (layout_.vocabulary > 0 && static_cast<uint64_t>(last) >= static_cast<uint64_t>(layout_.vocabulary))
-      check_vocabulary(whole, {piece.document, end, 1}, &last);
-  } else {
-    last = end == whole.tokens && layout_.separator ? *layout_.separator : layout_.ignore;
-  }
+  const bool before_separator = layout_.separator && piece.begin + piece.tokens == whole.tokens;
+  labels[piece.tokens - 1] = before_separator ? *layout_.separator : next;
 }
 
-void PackBuilder::check_vocabulary(const Document& whole, const PackPiece& piece, const int64_t* ids) const {
-  const int64_t stored = std::min(piece.tokens, whole.tokens - piece.begin);
-  uint64_t most = 0;  // a negative id is a large one
-  for (int64_t i = 0; i < stored; ++i) most = std::max(most, static_cast<uint64_t>(ids[i]));
-  if (most < static_cast<uint64_t>(layout_.vocabulary)) return;
-  int64_t wrong = 0;
-  while (static_cast<uint64_t>(ids[wrong]) < static_cast<uint64_t>(layout_.vocabulary)) ++wrong;
-  throw Error(ErrorKind::corrupt_data,
-              whole.array->name + ": token " + std::to_string(piece.begin + wrong) + " of document " + std::to_string(piece.document) +
-                  " is " + std::to_string(ids[wrong]) + ", and the vocabulary has 0 to " + std::to_string(layout_.vocabulary - 1) +
-                  "; check the tokenizer and the dtype",
-              whole.array->name, whole.first + piece.begin + wrong);
+void PackBuilder::check_vocabulary(const Placed& placed, const int64_t* ids) const {
+  const auto& [whole, piece, at, stored, next] = placed;
+  const auto check = [&](const int64_t* tokens, int64_t count, int64_t first) {
+    uint64_t most = 0;  // a negative id is a large one
+    for (int64_t i = 0; i < count; ++i) most = std::max(most, static_cast<uint64_t>(tokens[i]));
+    if (most < static_cast<uint64_t>(layout_.vocabulary)) return;
+    int64_t wrong = 0;
+    while (static_cast<uint64_t>(tokens[wrong]) < static_cast<uint64_t>(layout_.vocabulary)) ++wrong;
+    throw Error(ErrorKind::corrupt_data,
+                whole.array->name + ": token " + std::to_string(first + wrong) + " of document " + std::to_string(piece.document) +
+                    " is " + std::to_string(tokens[wrong]) + ", and the vocabulary has 0 to " + std::to_string(layout_.vocabulary - 1) +
+                    "; check the tokenizer and the dtype",
+                whole.array->name, whole.first + first + wrong);
+  };
+  check(ids, stored, piece.begin);
+  const int64_t end = piece.begin + piece.tokens;
+  if (end < whole.tokens) check(&next, 1, end);
 }
 
 }  // namespace millrace

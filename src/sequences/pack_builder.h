@@ -51,8 +51,8 @@ class PackBuilder {
   // Throws Error(invalid_argument) for offsets that fall, or point outside their array, and for elements that are no integers.
   PackBuilder(std::vector<TokenArray> arrays, const PackLayout& layout);
 
-  // Throws Error(corrupt_data) for an id outside the vocabulary, Error(out_of_range) for pieces that are not in their documents or do
-  // not fit the row.
+  // Throws Error(corrupt_data) for an id outside the vocabulary, or a mapped file that was cut short; Error(out_of_range) for pieces
+  // that are not in their documents or do not fit the row.
   void build(std::span<const PackPiece> pieces, const PackRow& row) const;
 
   int64_t documents() const { return ends_.empty() ? 0 : ends_.back(); }
@@ -63,9 +63,17 @@ class PackBuilder {
     const TokenArray* array = nullptr;
     int64_t first = 0, tokens = 0;  // in the array, without a separator
   };
+  struct Placed {  // a piece in a row
+    Document document;
+    PackPiece piece;
+    int64_t at = 0, stored = 0;  // in the row; of its tokens, those that are no separator
+    int64_t next = 0;            // the token behind it in its document; `ignore`: none
+  };
   Document document(int64_t number) const;
-  void check_vocabulary(const Document& document, const PackPiece& piece, const int64_t* ids) const;
-  void label(const Document& document, const PackPiece& piece, int64_t at, const PackRow& row) const;
+  std::vector<Placed> place(std::span<const PackPiece> pieces) const;
+  void read(std::span<Placed> placed, int64_t* ids) const;
+  void check_vocabulary(const Placed& placed, const int64_t* ids) const;
+  void label(const Placed& placed, const PackRow& row) const;
 
   std::vector<TokenArray> arrays_;
   std::vector<int64_t> ends_;  // documents in the arrays up to each

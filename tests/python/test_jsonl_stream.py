@@ -100,12 +100,12 @@ def test_every_line_of_few_files(tmp_path, become, reader):
 
 
 def test_few_files_are_divided_by_lines(tmp_path, become):
-    paths = make_files(tmp_path, [100, 31], each="\n")
+    paths = make_files(tmp_path, [131], each="\n")
     seen = []
     for reader in readers(2, 3):
         become(*reader)
         part = [n_of(sample) for sample in JSONLStream(paths)]
-        assert 20 <= len(part) <= 24
+        assert len(part) in (21, 22)
         seen += part
     assert sorted(seen) == list(range(131))
 
@@ -136,7 +136,7 @@ def test_every_line_of_any_chain(paths, become, chain, seed, shuffled, reader):
     check_every_cut(make)
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("workers", [0, 1, 2])
 def test_every_batch_of_a_loader(paths, workers):
     def loader():
         dataset = JSONLStream(paths, {"n": int, "t": str}, shuffle_files=True, seed=2).shuffle(4, initial=2)

@@ -135,6 +135,22 @@ def test_forms_of_documents(tmp_path):
         same(row, other)
 
 
+def test_columns_of_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    array = pyarrow.array([doc.tolist() for doc in DOCS], pyarrow.list_(pyarrow.int32()))
+    expected = rows_of(PackedSequences(DOCS, 128))
+    for column in (array, array.cast(pyarrow.large_list(pyarrow.int64())), pyarrow.chunked_array([array[:100], array[100:]])):
+        for row, other in zip(rows_of(PackedSequences(column, 128)), expected, strict=True):
+            same(row, other)
+    for row, other in zip(rows_of(PackedSequences(array[7:50], 128)), rows_of(PackedSequences(DOCS[7:50], 128)), strict=True):
+        same(row, other)
+    with pytest.raises(ValueError, match="Arrow chunk 0 is float64; tokens|Arrow chunk 0 is float64 of 1"):
+        PackedSequences(pyarrow.array([[1, None], [2]]), 8)
+    with pytest.raises(ValueError, match="Arrow chunk 0 is int64; documents should be lists of integers"):
+        PackedSequences(pyarrow.chunked_array([[1, 2]]), 8)
+    assert PackedSequences(pyarrow.array([[1], None, [2]]), 8).report()["empty"] == 1
+
+
 def test_fields():
     assert list(PackedSequences(DOCS, 64)[0]) == ["input_ids", "labels", "position_ids"]
     assert list(PackedSequences(DOCS, 64, targets=None, position_ids=False, document_ids=True)[0]) == ["input_ids", "document_ids"]
@@ -278,6 +294,24 @@ def test_ids_outside_the_vocabulary(tmp_path, workers):
     with pytest.raises(millrace.CorruptDataError, match="some.bin: token 2 of document 17 is -5, and the vocabulary has 0 to 69999"):
         list(loader)
     list(DataLoader(PackedSequences((mapped, offsets), 64), 4))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("left", [0, 4096, 20_000, 79_998])
+def test_a_mapped_file_is_cut_short(tmp_path, workers, left):
+    """Also within its last page, where the system would give zeros."""
+    docs = documents([100] * 400, "uint16")
+    tokens, offsets = flat(docs)
+    tokens.tofile(tmp_path / "some.bin")
+    dataset = PackedSequences((np.memmap(tmp_path / "some.bin", "uint16", "r"), offsets), 128)
+    loader = DataLoader(dataset, 4, num_workers=workers)
+    assert len(list(loader)) == -(-len(dataset) // 4)
+    with open(tmp_path / "some.bin", "r+b") as file:
+        file.truncate(left)
+    with pytest.raises(millrace.CorruptDataError, match="some.bin: the file"):
+        list(loader)
+    with pytest.raises(millrace.CorruptDataError, match="some.bin"):
+        rows_of(dataset)
 
 
 _kinds = {

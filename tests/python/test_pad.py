@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import default_collate
 
-from millrace import Pad
+from millrace import DataLoader, Pad
+from millrace.datasets.batches import ChunkedDataset, Field
 
 DTYPES = ["uint8", "int16", "int32", "int64", "float32", "float64", "bool", "complex64"]
 
@@ -80,6 +81,42 @@ def test_in_torchs_loader():
         batches = list(torch.utils.data.DataLoader(rows, 6, num_workers=workers, collate_fn=Pad(-1, to=8)))
         assert [len(batch) for batch in batches] == [6, 6, 6, 2] and all(batch.shape[1] == 8 for batch in batches)
         assert [[x for x in row if x >= 0] for batch in batches for row in batch.tolist()] == rows
+
+
+class Ragged(ChunkedDataset):
+    """Sample i: i % 5 numbers, and i."""
+
+    fields = (Field("x"), Field("n", "int64", ()))
+
+    def __init__(self):
+        super().__init__()
+        self.chunk_lengths = np.array([7, 9, 4])
+
+    def read_chunk(self, number):
+        numbers = np.arange(self.chunk_starts[number], self.chunk_starts[number + 1])
+        return Lists([torch.arange(n % 5) for n in numbers.tolist()]), numbers
+
+    def chunk_bytes(self, number):
+        return 1000
+
+
+class Lists:
+    nbytes = 1000
+
+    def __init__(self, values):
+        self.values = values
+
+    def take(self, rows):
+        return [self.values[row] for row in rows.tolist()]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_of_chunked_datasets_natively(workers):
+    dataset, pad = Ragged(), Pad({"x": -1}, mask="m")
+    loader = DataLoader(dataset, 6, num_workers=workers, collate_fn=pad, native="require")
+    for batch, other in zip(loader, torch.utils.data.DataLoader(dataset, 6, collate_fn=pad), strict=True):
+        assert list(batch) == list(other) == ["x", "m", "n"]
+        assert all(torch.equal(batch[name], other[name]) for name in batch)
 
 
 def test_as_a_value():

@@ -152,17 +152,16 @@ def test_batches_by_a_budget_of_tokens(tokenizer, workers):
         labels += batch["label"].tolist()
     assert sorted(labels) == list(range(len(DICTS)))
     assert filled / total > 0.9
-    state = None
-    for number, batch in enumerate(iterator := iter(loader)):
-        if number == 2:
-            state = loader.state_dict()
-            break
-    del iterator
-    second = DataLoader(dataset, batch_sampler=LengthGroupedSampler(dataset.lengths(), max_tokens=512, seed=1, num_replicas=1, rank=0),
-                        num_workers=workers, collate_fn=dataset.pad())
-    second.load_state_dict(state)
-    rest = [label for batch in second for label in batch["label"].tolist()]
-    assert len(rest) + sum(len(batch) for batch in list(sampler)[:3]) == len(DICTS)
+
+    def again():
+        same_order = LengthGroupedSampler(dataset.lengths(), max_tokens=512, seed=1, num_replicas=1, rank=0)
+        return DataLoader(dataset, batch_sampler=same_order, num_workers=workers, collate_fn=dataset.pad())
+
+    first, second = again(), again()
+    iterator = iter(first)
+    given = [label for _ in range(3) for label in next(iterator)["label"].tolist()]
+    second.load_state_dict(first.state_dict())
+    assert given + [label for batch in second for label in batch["label"].tolist()] == labels
 
 
 def test_packed(tokenizer):
@@ -173,6 +172,8 @@ def test_packed(tokenizer):
     tokens = torch.cat([batch["input_ids"].flatten() for batch in batches])
     assert int((tokens == 2).sum()) == sum(n > 0 for n in dataset.lengths())
     assert packed.efficiency > 0.97
+    rows = list(PackedStream(dataset, 128, separator=2, field="input_ids"))
+    assert sum(int((row["labels"] != -100).sum()) for row in rows) == dataset.lengths().sum()
 
 
 @pytest.mark.parametrize("workers", [0, 2])

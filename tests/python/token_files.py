@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 MEGATRON_CODES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint16": 8}
-LITDATA_CODES = {"uint8": 11, "int8": 12, "int16": 13, "int32": 15, "int64": 17, "uint16": 20, "uint32": 21}
+LITDATA_CODES = {"uint8": 11, "int8": 12, "int16": 13, "int32": 15, "int64": 17, "uint16": 20}
 
 
 def write_raw(path: Path, tokens: np.ndarray) -> Path:

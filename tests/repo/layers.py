@@ -10,7 +10,7 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
-    "sequences": {"base", "samplers"},
+    "sequences": {"base", "core", "samplers"},
     "arrays": {"base", "core", "io", "codecs"},
     "json": {"base"},
     "collate": {"base", "trace", "core"},

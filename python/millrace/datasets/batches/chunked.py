@@ -15,6 +15,7 @@ import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
 from ... import _core, samplers
+from ...pad import Pad
 from ...ranks import local_world_size
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
@@ -120,6 +121,9 @@ class ChunkedDataset(BatchDataset):
             "decode a chunk of their own; shuffle with sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or "
             "raise cache_bytes until all fit"
         )
+
+    def knows_collate(self, collate_fn: Any) -> bool:
+        return type(collate_fn) is Pad
 
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _ChunkMaker(self, options)

@@ -19,7 +19,7 @@ from millrace import _core
 from millrace.errors import CorruptDataError
 
 from ..kept import is_no_older, kept_path
-from ..webdataset.open_shards import StoreOptions, is_local, open_shard
+from ..webdataset.open_shards import StoreOptions, is_local, local_path, open_shard
 
 Progress = Union[None, bool, Callable[[str, int, int], None]]
 
@@ -101,7 +101,7 @@ class OpenFiles:
         source = open_shard(url, self.options.stores)
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
         if path is None and is_local(url):
-            path = url.removeprefix("file://").removeprefix("file:")
+            path = local_path(url)
         if path is not None:
             source = _core.open_local_file(path, url, keep_open)
         stamp = None if path is None else _stamp(path)

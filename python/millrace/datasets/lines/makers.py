@@ -34,7 +34,7 @@ class LineMaker(BatchMaker):
     """Of a JSONL: numbers are written into the batch's tensors natively. Threads as above."""
 
     def __init__(self, dataset: JSONL, options: MakerOptions) -> None:
-        self._dataset = dataset
+        self._dataset, self._collate = dataset, options.collate
         self._memory = _core.BatchMemory(dataset.number_fields, options.slots, options.memory)
         self._before = dataset.reader.seconds()
 
@@ -44,6 +44,8 @@ class LineMaker(BatchMaker):
 
     def make(self, indices: np.ndarray) -> Any:
         dataset = self._dataset
+        if self._collate is not None:
+            return self._collate(dataset._samples(indices))
         columns = [_collated(made) for made in dataset.read_columns(indices, self._memory.empty(len(indices)))]
         return columns[0] if dataset.is_whole else {column.name: made for column, made in zip(dataset.columns, columns)}
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import torch
+
+from ...errors import corrupt_data
 
 
 @dataclass(frozen=True)
@@ -17,17 +21,35 @@ class TokenArray:
     tokens: np.ndarray
     offsets: np.ndarray
     name: str
+    file: Optional[tuple[int, ...]] = None  # that it is mapped from, when it was: device, inode, bytes
+
+    def check_file(self) -> None:
+        """CorruptDataError when its file is shorter now. Whole pages that are missing the native reader sees itself; in the last one the
+        system reads zeros."""
+        if self.file is None:
+            return
+        now = _file_of(self.name)
+        if now is not None and now[:2] == self.file[:2] and now[2] < self.file[2]:
+            raise corrupt_data(self.name, f"the file was {self.file[2]} bytes when it was mapped and is {now[2]} now; write it again")
 
     def __getstate__(self) -> dict[str, Any]:
         """A mapped file travels as its name: workers that are started anew map it again."""
         tokens = self.tokens
         if type(tokens) is np.memmap and type(tokens.base) is not np.memmap and tokens.filename is not None:
             tokens = _MappedAgain(str(tokens.filename), tokens.dtype, int(tokens.offset), len(tokens))  # type: ignore[assignment]
-        return {"tokens": tokens, "offsets": self.offsets, "name": self.name}
+        return {**vars(self), "tokens": tokens}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         tokens = state["tokens"]
         self.__dict__.update(state, tokens=tokens.map() if isinstance(tokens, _MappedAgain) else tokens)
+
+
+def _file_of(path: str) -> Optional[tuple[int, ...]]:
+    try:
+        found = os.stat(path)
+    except OSError:  # gone by name: who has it mapped keeps it whole
+        return None
+    return found.st_dev, found.st_ino, found.st_size
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,7 @@ def token_arrays(documents: Any) -> list[TokenArray]:
 
     - an object with documents() -> (flat arrays, int64 offsets of each), such as millrace.datasets.Tokens;
     - an object with `tokens` and `offsets`, or a tuple of these two: one flat array [n], and where documents begin [documents + 1];
+    - an Arrow array or chunked array of lists of integers, such as a column of a table;
     - a list, or any other sequence, of documents: arrays, tensors or lists of ints [n]; copied into one array.
     """
     if callable(getattr(documents, "documents", None)):
@@ -57,12 +80,32 @@ def token_arrays(documents: Any) -> list[TokenArray]:
         return [_array(documents.tokens, documents.offsets, 0)]
     if isinstance(documents, tuple) and len(documents) == 2:
         return [_array(documents[0], documents[1], 0)]
+    if isinstance(documents, _arrow_types()):
+        return _arrow_arrays(documents)
     if isinstance(documents, (str, bytes)) or not hasattr(documents, "__iter__"):
         raise ValueError(
             f"documents should be a list of arrays, or (flat tokens, offsets), but got {type(documents).__name__}; "
             "token files are read by millrace.datasets.Tokens"
         )
     return [concatenated(documents)]
+
+
+def _arrow_types() -> tuple[type, ...]:
+    pyarrow = sys.modules.get("pyarrow")
+    return () if pyarrow is None else (pyarrow.ListArray, pyarrow.LargeListArray, pyarrow.ChunkedArray)
+
+
+def _arrow_arrays(documents: Any) -> list[TokenArray]:
+    """The chunks' values, where Arrow has them; documents that are null are empty."""
+    found = []
+    for number, chunk in enumerate(getattr(documents, "chunks", [documents])):
+        name = f"Arrow chunk {number}"
+        if not isinstance(chunk, _arrow_types()):
+            raise ValueError(f"{name} is {chunk.type}; documents should be lists of integers")
+        values = integers(chunk.values.to_numpy(zero_copy_only=False), name)  # nulls among them make floats, which are refused
+        offsets = integers(chunk.offsets.to_numpy(), name)
+        found.append(TokenArray(values, offsets.astype(np.int64), name))
+    return found
 
 
 def concatenated(documents: Iterable[Any], name: str = "documents") -> TokenArray:
@@ -100,4 +143,4 @@ def _array(tokens: Any, offsets: Any, number: int) -> TokenArray:
     path = getattr(tokens, "filename", None)
     name = str(path) if path else f"tokens of array {number}"
     flat = integers(tokens, name)
-    return TokenArray(flat, integers(offsets, f"offsets of {name}").astype(np.int64, copy=False), name)
+    return TokenArray(flat, integers(offsets, f"offsets of {name}").astype(np.int64, copy=False), name, _file_of(name) if path else None)

@@ -27,7 +27,8 @@ class PackedSequences(BatchDataset):
     Args:
         documents: (flat tokens, offsets): one array [n] of integers, mapped from a file or in memory, and where documents begin in it,
             [documents + 1]; or an object with these two as `tokens` and `offsets`, or with a method documents() that returns a list of
-            each, as millrace.datasets.Tokens has; or a list of documents (arrays, tensors, lists of ints), copied into one array.
+            each, as millrace.datasets.Tokens has; or an Arrow column of lists of integers; or a list of documents (arrays, tensors, lists
+            of ints), copied into one array.
         length: tokens of a row.
         strategy: "best_fit": documents of a window, long ones first, each where it leaves the least room; "first_fit": each into the
             oldest row that has room, as they come; "concat": behind one another, cut where a row ends.
@@ -51,6 +52,7 @@ class PackedSequences(BatchDataset):
     For flash attention, `collate_fn=dataset.collate` adds cu_seqlens, int32 [sequences + 1], and max_seqlen to each batch.
 
     ValueError: arguments that are none of these, offsets that fall or point outside their tokens, documents that hold no integers.
+    CorruptDataError, in a batch: an id outside the vocabulary; a mapped file that somebody cut short.
     """
 
     def __init__(
@@ -150,8 +152,16 @@ class PackedSequences(BatchDataset):
             order = self._order = epoch, _core.PackOrder(self._packing, epoch)
         return order[1]
 
+    def _build(
+        self, order: _core.PackOrder, indices: np.ndarray, tensors: list[torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], np.ndarray, int]:
+        built = self.layout.build(self._builder, order, indices, tensors)
+        for array in self._arrays:
+            array.check_file()
+        return built
+
     def _samples(self, indices: np.ndarray) -> list[Any]:
-        batch, _, _ = self.layout.build(self._builder, self._epoch_order(), indices, self.layout.empty(len(indices)))
+        batch, _, _ = self._build(self._epoch_order(), indices, self.layout.empty(len(indices)))
         return [dict(zip(batch, row)) for row in zip(*batch.values())]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -181,6 +191,5 @@ class _PackMaker(BatchMaker):
 
     def make(self, ticket: tuple[np.ndarray, _core.PackOrder]) -> dict[str, Any]:
         indices, order = ticket
-        dataset = self._dataset
-        batch, begins, longest = dataset.layout.build(dataset._builder, order, indices, self._memory.empty(len(indices)))
+        batch, begins, longest = self._dataset._build(order, indices, self._memory.empty(len(indices)))
         return {**batch, "cu_seqlens": torch.from_numpy(begins), "max_seqlen": longest} if self._with_begins else batch

@@ -27,9 +27,9 @@ class PackedStream(IterableDataset):
     `window` documents are held at a time and packed. Of each window's rows the emptiest is not given out: its documents go to the next
     window, so that none but the last row of all is left half empty.
 
-    source: an iterable of documents, each a list, array or tensor of ints [n], or a dict or tuple that has it in `field`. WebDatasets
-        share their shards among ranks and workers. Of an iterable that is no IterableDataset, n worker processes take every n-th document
-        each; ranks should each have their own.
+    source: an iterable of documents, or a map-style dataset, gone through in order; a document is a list, array or tensor of ints
+        [n], or a dict or tuple that has it in `field`. WebDatasets share their shards among ranks and workers. Of a source that is no
+        IterableDataset, n worker processes take every n-th document each; ranks should each have their own.
     window: documents; with strategy="concat" the memory that is needed grows with it, and nothing else depends on it.
     seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were begun.
     The others: as PackedSequences'; samples are the same.
@@ -55,7 +55,7 @@ class PackedStream(IterableDataset):
         **layout: Any,
     ) -> None:
         super().__init__()
-        if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
+        if isinstance(source, (str, bytes)) or not (hasattr(source, "__iter__") or hasattr(source, "__getitem__")):
             raise ValueError(f"source is a {type(source).__name__}; give an iterable of documents, each a list or array of token ids")
         self.layout = PackLayout(length, strategy, separator, **layout)
         self.source, self.field = source, field

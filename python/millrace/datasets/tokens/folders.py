@@ -19,10 +19,8 @@ from ...errors import corrupt_data
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 
 _WORD = 4
-_LITDATA_TORCH = {
-    **{11: "uint8", 12: "int8", 13: "int16", 14: "int16", 15: "int32", 16: "int32"},
-    **{17: "int64", 18: "int64", 20: "uint16", 21: "uint32"},
-}
+_INT = {13: "int16", 14: "int16", 15: "int32", 16: "int32", 17: "int64", 18: "int64"}
+_LITDATA_TORCH = {11: "uint8", 12: "int8", 20: "uint16", **_INT}
 _LITDATA_NUMPY = {0: "int8", 1: "int16", 2: "int32", 3: "int64", 4: "uint8", 5: "uint16", 6: "uint32"}
 
 

@@ -65,6 +65,18 @@ def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
     return RemoteObject(locate(url), Settings(memory=memory, store_options=options.store_options or {}), _cache(options))
 
 
+def open_shard(url: str, options: StoreOptions) -> Any:
+    """A path or ByteSource of one shard, to be read at any place; raises what its opening meets."""
+    if is_local(url):
+        source = _local(url)
+        if isinstance(source, Exception):
+            raise source
+        return source
+    from millrace import stores
+
+    return stores.open_source(url, cache=_cache(options), store_options=options.store_options)
+
+
 def local_path(url: str) -> str:
     """Of a shard for which is_local() holds."""
     if not url.startswith("file:"):
