@@ -124,7 +124,9 @@ def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable
     import millrace
     from millrace.datasets import HDF5, Zarr
 
-    ours = (Zarr if scenario.is_zarr else HDF5)(path, "x")
+    # As if the file were larger than memory: no chunk of one epoch is still there in the next.
+    chunk_bytes = 4 * scenario.chunk * int(np.prod(scenario.row))
+    ours = (Zarr if scenario.is_zarr else HDF5)(path, "x", cache_bytes=3 * BUFFER_CHUNKS * chunk_bytes)
     naive = (ZarrRows if scenario.is_zarr else H5Rows)(path, scenario.rows)
     sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
 

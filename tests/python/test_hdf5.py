@@ -139,6 +139,8 @@ def test_contiguous_rows_are_gathered_in_place(tmp_path):
 @pytest.mark.parametrize("method", ["fork", "spawn", "threads"])
 def test_handles_opened_before_workers(tmp_path, layout, loader, method):
     """The classic: a file that the parent had open, and read from, before it forked four workers."""
+    if method == "spawn" and (layout == "contiguous" or loader is DataLoader):
+        pytest.skip("the same as with torch's loader, and slow")
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         options = dict(LAYOUTS[layout], **({"chunks": (8, 3)} if layout != "contiguous" else {}))
@@ -147,7 +149,7 @@ def test_handles_opened_before_workers(tmp_path, layout, loader, method):
         assert held["x"][5, 0] == 15
         dataset = HDF5(path, "x")
         assert dataset[99][0] == 297
-        options = {"num_workers": 4}
+        options = {"num_workers": 2 if method == "spawn" else 4}  # each imports torch for seconds
         if method != "threads":
             options["multiprocessing_context"] = method
         elif loader is not DataLoader:

@@ -85,6 +85,8 @@ def test_files_that_are_not_there_or_no_hdf5(path, tmp_path):
         HDF5(tmp_path / "*.hdf5")
     with pytest.raises(ValueError, match="paths is empty"):
         HDF5([])
+    with pytest.raises(IsADirectoryError):
+        HDF5([tmp_path])
     (tmp_path / "text.h5").write_text("no HDF5 file at all")
     with pytest.raises(CorruptDataError, match="text.h5 cannot be opened as an HDF5 file"):
         HDF5(tmp_path / "text.h5")
@@ -159,8 +161,9 @@ def test_a_file_that_changed(path, tmp_path, field):
         dataset[0]
 
 
-def test_a_file_that_is_cut_short_while_it_is_read(path):
-    dataset = HDF5(path, "x", cache_bytes=0)
+@pytest.mark.parametrize("field", ["x", "rows"])
+def test_a_file_that_is_cut_short_while_it_is_read(path, field):
+    dataset = HDF5(path, field, cache_bytes=0)
     iterator = iter(DataLoader(dataset, 1, native="require", num_workers=1, prefetch_factor=2))
     next(iterator)
     os.truncate(path, 3000)

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
-import torch
 
+from .._core import MappedFile
 from .array_files.hdf5_metadata import Fields, read_metadata
 from .array_files.hdf5_sources import NativeDataset
 from .array_files.rows import ArrayRows
 from .array_files.sources import PerProcess
+from .row_samples import RowSamples
 
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
@@ -63,6 +64,7 @@ class HDF5(ArrayRows):
             select=select, window=window, stride=stride, chunk_rows=chunk_rows, cache_bytes=cache_bytes,
         )  # fmt: skip
         self._maps = PerProcess(self._map) if self._lies_in_rows() else None
+        self._rows = PerProcess(self._row_samples)
 
     # -- contiguous datasets -----------------------------------------------------------------------------------------------------------
 
@@ -73,42 +75,40 @@ class HDF5(ArrayRows):
             and not cut.dropped
             for file in self._files
             for source, cut in zip(file.sources, file.cuts)
-        )  # fmt: skip
+        ) and len(self) > 0  # fmt: skip
 
     @property
-    def mapped_tables(self) -> Optional[list[list[np.ndarray]]]:
-        """Per field, an array [samples, ...] over each file's mapped bytes; None unless all datasets are contiguous, whole and of this
-        machine's byte order. Changed files are CorruptDataError."""
+    def mapped_tables(self) -> Optional[list[list[tuple[np.ndarray, MappedFile]]]]:
+        """Per field, an array [samples, ...] over each file that has some, and the mapping it lies in; None unless all datasets are
+        contiguous, whole and of this machine's byte order. Changed files are CorruptDataError."""
         if self._maps is None:
             return None
         for file in self._files:
             file.sources[0].file.check()
         return self._maps()
 
-    def _map(self) -> list[list[np.ndarray]]:
-        tables: list[list[np.ndarray]] = [[] for _ in self.fields]
+    def _map(self) -> list[list[tuple[np.ndarray, MappedFile]]]:
+        tables: list[list[tuple[np.ndarray, MappedFile]]] = [[] for _ in self.fields]
         for file in self._files:
+            if file.samples == 0:
+                continue
+            mapped = MappedFile(file.sources[0].where)
             for table, source, cut in zip(tables, file.sources, file.cuts):
-                mapped = np.memmap(source.where, np.uint8, "r") if file.samples else np.empty(0, np.uint8)
-                row = math.prod(cut.row_shape) * source.dtype.itemsize
-                begin = source.offset + cut.first * row
-                rows = mapped[begin : begin + cut.rows * row].view(source.dtype) if file.samples else mapped.view(source.dtype)
-                table.append(self._windows(rows.reshape(-1, *cut.row_shape), file.samples))
+                row_bytes = math.prod(cut.row_shape) * source.dtype.itemsize
+                begin = source.offset + cut.first * row_bytes
+                rows = np.frombuffer(mapped, np.uint8, cut.rows * row_bytes, begin).view(source.dtype)
+                table.append((self._windows(rows.reshape(cut.rows, *cut.row_shape), file.samples), mapped))
         return tables
 
     def _samples(self, indices: np.ndarray) -> list[Any]:
-        tables = self.mapped_tables
-        if tables is None:
+        if self.mapped_tables is None:
             return super()._samples(indices)
-        starts = np.cumsum([0, *(file.samples for file in self._files)])
-        of = np.searchsorted(starts, indices, side="right") - 1
-        values = [[_value(table[file][row]) for file, row in zip(of, indices - starts[of])] for table in tables]
-        names = [field.name for field in self.fields]
-        return values[0] if self.layout == "single" else [dict(zip(names, sample)) for sample in zip(*values)]
+        return self._rows()[indices.tolist()]
 
+    def _row_samples(self) -> RowSamples:
+        from ..lowering.mapped_arrays import recognise_mapped_arrays
 
-def _value(row: Any) -> Any:
-    return torch.from_numpy(np.array(row)) if isinstance(row, np.ndarray) else row
+        return RowSamples(recognise_mapped_arrays(self))
 
 
 def _listed(paths: Paths) -> Sequence[str]:

@@ -20,9 +20,10 @@ def recognise_mapped_arrays(dataset: HDF5) -> RowSet:
     tables = dataset.mapped_tables
     if tables is None:
         raise NotLowered("HDF5 datasets that are chunked make whole batches, and have no rows in memory")
-    columns = tuple(
-        Column(tuple(parts), torch.Tensor if field.shape else parts[0].dtype.type, field.dtype, field.shape, mapped=True)
-        for field, parts in zip(dataset.fields, tables)
-    )
+    columns = []
+    for field, parts in zip(dataset.fields, tables):
+        arrays, files = zip(*parts)
+        sample_type = torch.Tensor if field.shape else arrays[0].dtype.type
+        columns.append(Column(arrays, sample_type, field.dtype, field.shape, mapped=True, files=files))
     layout = 0 if dataset.layout == "single" else (dict, tuple((field.name, i) for i, field in enumerate(dataset.fields)))
-    return RowSet("HDF5, contiguous", len(dataset), columns, layout)
+    return RowSet("HDF5, contiguous", len(dataset), tuple(columns), layout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional, Union
@@ -50,10 +49,8 @@ def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
 def _opened(h5py: Any, path: str) -> Iterator[Any]:
     try:
         file = h5py.File(path, "r")
-    except FileNotFoundError:
-        raise
     except OSError as error:
-        if os.path.isdir(path) or not os.access(path, os.R_OK):
+        if error.errno is not None:  # not there, not allowed, locked by who writes it
             raise
         raise corrupt_data(path, f"{path} cannot be opened as an HDF5 file: {error}") from error
     with file:
