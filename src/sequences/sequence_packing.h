@@ -3,7 +3,7 @@
 // Strategies: best_fit puts the documents of a window, long ones first, each into the pack in which it leaves the least room ("best
 // fit decreasing", Johnson, "Near-optimal bin packing algorithms", 1973; packs with room stay open for the windows behind);
 // first_fit each into the oldest pack that has room, as they come; concatenate behind one another, cut where a pack ends.
-// About 100 ns per document (benchmarks/packing.py), independent of its length.
+// Some 300 ns per document (benchmarks/packing.py), independent of its length.
 //
 // A shuffled packing is a function of the seed, and how many packs there are and how full each is does not depend on the epoch: from
 // one to the next, documents of equal length change places, and the packs change their order. So an epoch costs nothing to

@@ -2,7 +2,10 @@
 #include "sequences/pack_builder.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -90,6 +93,39 @@ TEST(PackBuilder, Vocabulary) {
       EXPECT_NE(std::string(error.what()).find("bad.bin: token 2 of document 0 is -12"), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(PackBuilder, AMappedFileIsCutShort) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer does not hand on a fault whose handler jumps";
+#endif
+  std::string path = testing::TempDir() + "packs_XXXXXX";
+  const int file = mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  constexpr size_t kBytes = 40960;
+  ASSERT_EQ(ftruncate(file, kBytes), 0);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const Numbers offsets{0, 10000, 20480};
+  const PackBuilder builder({{static_cast<const uint8_t*>(memory), DType::u16, 20480, offsets, path}}, {.length = 10480});
+  Row row(10480);
+  const std::vector<PackPiece> first{{0, 0, 2048}}, second{{1, 0, 10480}}, label{{0, 0, 4096}};
+  builder.build(second, row.view());
+  ASSERT_EQ(ftruncate(file, 8192), 0);
+  builder.build(first, row.view());
+  for (const auto& pieces : {second, label}) {
+    try {
+      builder.build(pieces, row.view());
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::corrupt_data);
+      EXPECT_EQ(error.path(), path);
+      EXPECT_GE(error.offset(), 8192);
+    }
+  }
+  munmap(memory, kBytes);
+  close(file);
+  unlink(path.c_str());
 }
 
 TEST(PackBuilder, RefusesWhatCannotBe) {
