@@ -1,7 +1,7 @@
 """Datasets that are read natively.
 
-Pictures: ImageFolder; WebDataset, samples in tar shards. Numbers: Tokens, windows over files of token ids; PackedSequences and PackedStream,
-documents packed into rows; Arrays, HDF5, Zarr. Tables: Parquet, ArrowFile, Table. Text: JSONL, Lines, Tokenized.
+Pictures: ImageFolder; WebDataset, samples in tar shards. Numbers: Tokens, windows over files of token ids; PackedSequences and
+PackedStream, documents packed into rows; Arrays, HDF5, Zarr. Tables: Parquet, ArrowFile, Table. Text: JSONL, Lines, Tokenized.
 """
 
 from .arrays import Arrays
