@@ -16,6 +16,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 JOBS := $(shell nproc)
+# Processes of pytest. Many tests start processes of their own, or wait.
+TEST_JOBS := $(shell echo $$(($(JOBS) < 8 ? $(JOBS) : 8)))
 # Only failures and the sum.
 CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed |[*]Skipped'
 NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -53,7 +55,7 @@ demo: build
 test: configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@python -m pytest $(ARGS)
+	@python -m pytest -n $(TEST_JOBS) --dist loadfile $(ARGS)
 
 # -O1 compiles in half the time and keeps stack traces readable; the sanitizers see the same code.
 SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_CUDA=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEVELOPER) \

@@ -6,7 +6,8 @@
 # PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
 # TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
 # CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores; without them these tests are skipped
+#                     stores, and the libraries of formats that millrace reads through them or is compared with (Parquet,
+#                     HDF5, Zarr, tokenizers, ...); without them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,8 +15,9 @@ tested_torch=2.13.0
 oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
-test_packages="pytest hypothesis psutil"
+test_packages="pytest pytest-xdist hypothesis psutil"
 client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server]"
+format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
 
@@ -55,6 +57,7 @@ missing_system_packages() {
   pkg-config --exists 'libwebp >= 1.0' 'libwebpdemux >= 1.0' 2> /dev/null || echo "libwebp-dev: libwebp 1.0 or newer, with headers"
   has_header zlib.h || echo "zlib1g-dev: zlib, with headers"
   pkg-config --exists 'libzstd >= 1.4' 2> /dev/null || echo "libzstd-dev: zstd 1.4 or newer, with headers"
+  pkg-config --exists 'simdjson >= 3.0' 2> /dev/null || echo "libsimdjson-dev: simdjson 3.0 or newer, with headers"
   has_header gtest/gtest.h || echo "libgtest-dev: GoogleTest"
   [ -n "$python" ] || echo "python3: Python 3.10 or newer"
   python_can 'import venv, ensurepip' || echo "python3-venv: Python's venv module, with pip"
@@ -172,7 +175,7 @@ for name in ("torch", "torchvision", "numpy", "pillow"):
     except PackageNotFoundError:
         pass
 PY
-  for client in $client_packages; do
+  for client in $client_packages $format_packages; do
     [ -n "$(not_installed "$client")" ] || continue
     say "installing $client"
     pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||

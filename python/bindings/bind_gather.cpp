@@ -1,4 +1,4 @@
-// RowGather: rows of tensors and arrays as batches. int64_array: indices that Python holds, as numbers.
+// RowGather: rows of tensors, arrays and mapped files as batches. int64_array: indices that Python holds, as numbers.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -10,6 +10,7 @@
 #include "bindings.h"
 #include "collate/gather_engine.h"
 #include "collate/row_gather.h"
+#include "gather_field.h"
 #include "interruptible.h"
 #include "torch_bridge/tensor.h"
 
@@ -21,8 +22,6 @@ namespace {
 // few of them are a piece, so that the threads wait at the same time.
 constexpr size_t kLargeFieldBytes = size_t{256} << 10;
 constexpr size_t kMappedRowsPerPiece = 16;
-
-using Int64Array = py::array_t<int64_t, py::array::c_style>;
 
 bool is_exact_array(py::handle object) {
   return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_);
@@ -63,54 +62,6 @@ py::object int64_array(const py::object& sequence) {
   return py::array_t<int64_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
 }
 
-// Where the rows of a tensor or array lie now.
-RowTable rows_now(const py::object& owner) {
-  if (!py::isinstance<py::array>(owner)) return tensor_rows(owner.ptr());
-  const auto array = py::reinterpret_borrow<py::array>(owner);
-  return {static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)};
-}
-
-struct Field {
-  std::vector<py::object> owners;  // one per table of `native`
-  std::optional<Int64Array> map;   // what native.map looks at
-  RowField native;
-  std::vector<int64_t> row_shape;
-  DType type = DType::f32;
-  bool mapped = false;             // into memory from a file
-
-  Field(const py::sequence& parts, const py::object& index_map, std::vector<int64_t> shape, const std::string& dtype, bool from_file)
-      : row_shape(std::move(shape)), mapped(from_file) {
-    const auto known = dtype_named(dtype);
-    if (!known) throw py::value_error("dtype '" + dtype + "' is not one that batches can have");
-    type = *known;
-    native.row_bytes = dtype_bytes(type);
-    for (const int64_t size : row_shape) native.row_bytes *= static_cast<size_t>(size);
-    for (const py::handle part : parts) {
-      owners.push_back(py::reinterpret_borrow<py::object>(part));
-      native.tables.push_back(rows_now(owners.back()));
-    }
-    if (!index_map.is_none()) {
-      map = py::cast<Int64Array>(index_map);
-      native.map = std::span(map->data(), static_cast<size_t>(map->size()));
-    }
-  }
-
-  // False: a tensor was resized, or its memory exchanged or let go, since this was made.
-  bool in_place() const {
-    for (size_t i = 0; i < owners.size(); ++i)
-      if (const RowTable now = rows_now(owners[i]); now != native.tables[i] || (now.base == nullptr && !empty(now))) return false;
-    return true;
-  }
-
-  bool empty(const RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
-
-  std::vector<int64_t> batch_shape(size_t rows) const {
-    std::vector<int64_t> sizes{static_cast<int64_t>(rows)};
-    sizes.insert(sizes.end(), row_shape.begin(), row_shape.end());
-    return sizes;
-  }
-};
-
 // A batch that was submitted: the tensors of its small fields, which are copied at once, and which fields the engine makes.
 struct Pending {
   size_t rows = 0;
@@ -122,11 +73,7 @@ class RowGather {
  public:
   RowGather(const py::sequence& fields, int64_t samples, int threads, int slots, const std::string& memory)
       : samples_(samples), threads_(threads), slots_(slots), memory_(block_source(memory)) {
-    for (const py::handle field : fields) {
-      const auto [parts, map, shape, dtype, mapped] =
-          py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string, bool>>(field);
-      fields_.emplace_back(parts, map, shape, dtype, mapped && threads > 0);
-    }
+    for (const py::handle field : fields) fields_.push_back(std::make_unique<GatherField>(py::cast<py::tuple>(field)));
     addresses_.resize(fields_.size());
   }
   ~RowGather() {
@@ -144,22 +91,27 @@ class RowGather {
     if (!read_indices(indices, indices_) || indices_.empty()) return false;
     for (size_t i = 0; i < fields_.size(); ++i) {
       addresses_[i].resize(indices_.size());
-      if (!fields_[i].in_place() || !locate_rows(fields_[i].native, samples_, indices_, addresses_[i].data())) return false;
+      const GatherField& field = *fields_[i];
+      if (!field.in_place() || !locate_rows(field.native, samples_, indices_, addresses_[i].data())) return false;
+      if (field.reads_ahead) field.read_ahead(addresses_[i]);
     }
     Pending batch{indices_.size(), std::vector<py::object>(fields_.size()), {}};
     std::vector<RowCopy> copies;
     for (size_t i = 0; i < fields_.size(); ++i) {
-      const size_t row_bytes = fields_[i].native.row_bytes;
-      if (fields_[i].mapped || row_bytes * batch.rows >= kLargeFieldBytes) {
+      const GatherField& field = *fields_[i];
+      const size_t row_bytes = field.made_bytes();
+      const bool mapped = field.mapped && threads_ > 0;
+      if (mapped || row_bytes * batch.rows >= kLargeFieldBytes) {
         batch.large.push_back(i);
         copies.push_back({i, row_bytes, std::exchange(addresses_[i], {})});
-        if (fields_[i].mapped) copies.back().piece_bytes = std::min(copies.back().piece_bytes, kMappedRowsPerPiece * row_bytes);
+        copies.back().maker = field.maker();
+        if (mapped) copies.back().piece_bytes = std::min(copies.back().piece_bytes, kMappedRowsPerPiece * row_bytes);
         continue;
       }
       void* data = nullptr;
       batch.tensors[i] =
-          py::reinterpret_steal<py::object>(new_tensor(fields_[i].batch_shape(batch.rows), fields_[i].type, &data));
-      gather_rows(addresses_[i], row_bytes, static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
+          py::reinterpret_steal<py::object>(new_tensor(field.batch_shape(batch.rows), field.type, &data));
+      field.write(addresses_[i], static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
     }
     gather_ns_ += now_ns() - start;
     if (!copies.empty()) engine().submit(std::move(copies));
@@ -174,7 +126,7 @@ class RowGather {
     pending_.pop_front();
     py::tuple tensors(batch.tensors.size());
     for (size_t i = 0; i < batch.tensors.size(); ++i) {
-      bytes_ += static_cast<int64_t>(fields_[i].native.row_bytes * batch.rows);
+      bytes_ += static_cast<int64_t>(fields_[i]->made_bytes() * batch.rows);
       tensors[i] = std::move(batch.tensors[i]);
     }
     ++batches_;
@@ -219,21 +171,21 @@ class RowGather {
     std::vector<Lease> leases;
     try {
       wait_interruptibly(timeout, [&](int slice_ms) { return engine_->next(leases, slice_ms); });
-    } catch (const Error&) {  // no memory for it: the batch is gone
+    } catch (const Error&) {  // no memory for it, or a file that was cut short: the batch is gone
       pending_.pop_front();
       throw;
     }
     wait_ns_ += now_ns() - start;
     Pending& batch = pending_.front();
     for (size_t i = 0; i < leases.size(); ++i) {
-      batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(batch_tensor(fields_[batch.large[i]], batch.rows, leases[i]));
+      batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(batch_tensor(*fields_[batch.large[i]], batch.rows, leases[i]));
     }
     batch.large.clear();
   }
 
   // A small field leaves its slot: users who keep every batch's labels would keep the threads from working ahead.
-  static PyObject* batch_tensor(const Field& field, size_t rows, Lease& lease) {
-    const size_t bytes = field.native.row_bytes * rows;
+  static PyObject* batch_tensor(const GatherField& field, size_t rows, Lease& lease) {
+    const size_t bytes = field.made_bytes() * rows;
     if (bytes >= kSmallFieldBytes) return tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
     void* data = nullptr;
     PyObject* tensor = new_tensor(field.batch_shape(rows), field.type, &data);
@@ -245,7 +197,7 @@ class RowGather {
   const int64_t samples_;
   const int threads_, slots_;
   const BlockSource memory_;
-  std::vector<Field> fields_;  // outlives the engine: its threads read from there
+  std::vector<std::unique_ptr<const GatherField>> fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
   std::deque<Pending> pending_;
@@ -256,6 +208,7 @@ class RowGather {
 }  // namespace
 
 void bind_gather(py::module_& m) {
+  bind_mapped_files(m);
   m.def("int64_array", &int64_array, py::arg("sequence"));
   py::class_<RowGather>(m, "RowGather")
       .def(py::init<const py::sequence&, int64_t, int, int, const std::string&>(), py::arg("fields"), py::arg("samples"),

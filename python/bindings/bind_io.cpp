@@ -8,6 +8,7 @@
 #include "io/block_file.h"
 #include "io/byte_source.h"
 #include "io/crc32c.h"
+#include "io/source_pool.h"
 #include "millrace/error.h"
 #include "shard_sources.h"
 
@@ -27,8 +28,7 @@ void check_signals() {
 }
 
 std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
-                                          int64_t map_offset, const std::string& verified_as, int wake_fd, bool sequential,
-                                          int64_t max_held_bytes) {
+                                          int64_t map_offset, int wake_fd, bool sequential, int64_t max_held_bytes) {
   BlockFileOptions options;
   options.name = name;
   options.size = size;
@@ -36,7 +36,6 @@ std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size,
   options.cache_fd = cache_fd;
   options.map_fd = map_fd;
   options.map_offset = map_offset;
-  options.verified_as = verified_as;
   options.wake_fd = wake_fd;
   options.sequential = sequential;
   options.max_held_bytes = max_held_bytes;
@@ -87,6 +86,7 @@ py::dict block_stats(const BlockFile& file) {
   d["read_bytes"] = stats.read_bytes;
   d["hit_blocks"] = stats.hit_blocks;
   d["miss_blocks"] = stats.miss_blocks;
+  d["verified_blocks"] = stats.verified_blocks;
   d["repaired_blocks"] = stats.repaired_blocks;
   d["waited_seconds"] = static_cast<double>(stats.waited_ns) * 1e-9;
   d["position"] = stats.position;
@@ -97,12 +97,57 @@ py::dict block_stats(const BlockFile& file) {
   return d;
 }
 
+// Opens by a Python function, on whatever thread reads.
+class PythonOpen {
+ public:
+  explicit PythonOpen(py::function function) : function_(std::move(function)) {}
+  ~PythonOpen() {
+    if (!Py_IsInitialized()) {
+      function_.release();  // the interpreter took its objects with it
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    function_ = py::function();
+  }
+  PythonOpen(const PythonOpen&) = delete;
+  PythonOpen& operator=(const PythonOpen&) = delete;
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) const {
+    const py::gil_scoped_acquire gil;
+    try {
+      return function_().cast<std::shared_ptr<ByteSource>>();
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
+      const std::string text = py::str(error.value());
+      const int code = error.matches(PyExc_OSError) ? py::cast<std::optional<int>>(error.value().attr("errno")).value_or(0) : 0;
+      const auto kind = error.matches(PyExc_FileNotFoundError) ? ErrorKind::not_found : ErrorKind::system;
+      throw Error(kind, text.find(name) == std::string::npos ? name + ": " + text : text, name, -1, code);
+    }
+  }
+
+ private:
+  py::function function_;
+};
+
+void bind_source_pool(py::module_& m) {
+  py::class_<SourcePool, std::shared_ptr<SourcePool>>(m, "SourcePool")
+      .def(py::init([](size_t max_open) { return std::make_shared<SourcePool>(max_open); }), py::arg("max_open"))
+      .def(
+          "add",
+          [](SourcePool& pool, const py::object& name, int64_t size, py::function open) {
+            const std::string called = from_path(name);
+            auto opener = std::make_shared<PythonOpen>(std::move(open));  // std::function wants to copy
+            return std::const_pointer_cast<ByteSource>(pool.add(called, size, [opener, called] { return opener->open(called); }));
+          },
+          py::arg("name"), py::arg("size"), py::arg("open"))
+      .def_property_readonly("open_now", &SourcePool::open_now);
+}
+
 void bind_block_file(py::module_& m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   py::class_<BlockFile, std::shared_ptr<BlockFile>>(m, "BlockFile")
       .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
-           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("verified_as") = "",
-           py::arg("wake_fd") = -1,
+           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("wake_fd") = -1,
            py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
       .def_property_readonly("name", [](const BlockFile& f) { return to_path(f.name()); })
       .def_property_readonly("size", &BlockFile::size)
@@ -138,6 +183,7 @@ void bind_io(py::module_& m) {
       },
       py::arg("path"), py::arg("name") = "", py::arg("keep_open") = true);
   bind_block_file(m);
+  bind_source_pool(m);
 }
 
 }  // namespace millrace::python

@@ -38,14 +38,18 @@ void bind_pipeline(py::module_& m);
 void bind_dataset(py::module_& m);
 void bind_loader(py::module_& m);
 void bind_gather(py::module_& m);
+void bind_arrays(py::module_& m);
 void bind_machine(py::module_& m);
 void bind_ring(py::module_& m);
 void bind_samplers(py::module_& m);
+void bind_sequences(py::module_& m);
 void bind_device(py::module_& m);
 void bind_batch(py::module_& m);
 void bind_batch_memory(py::module_& m);
 void bind_gpu_decoder(py::module_& m);
 void bind_device_loader(py::module_& m);
+void bind_lines(py::module_& m);
+void bind_json(py::module_& m);
 
 // File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
 std::string from_path(py::handle path);

@@ -17,12 +17,16 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_dataset(m);
   bind_loader(m);
   bind_gather(m);
+  bind_arrays(m);
   bind_machine(m);
   bind_ring(m);
   bind_samplers(m);
+  bind_sequences(m);
   bind_device(m);
   bind_batch(m);
   bind_batch_memory(m);
   bind_gpu_decoder(m);
   bind_device_loader(m);
+  bind_lines(m);
+  bind_json(m);
 }

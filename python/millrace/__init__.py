@@ -11,6 +11,7 @@ from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
+from .pad import Pad
 from .prefetch import DevicePrefetcher
 from .rank_report import rank_report
 from .state import gather_state, merge_states
@@ -22,6 +23,7 @@ __all__ = [
     "DataLoader",
     "DevicePrefetcher",
     "FrozenList",
+    "Pad",
     "UnavailableError",
     "cpu_budget",
     "datasets",

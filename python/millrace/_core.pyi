@@ -85,6 +85,104 @@ class TarSamples(SampleFiles):
     def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[TarIndex], suffixes: Sequence[str]) -> None:
         """CorruptDataError names a sample that has none of them."""
 
+class LineIndex:
+    """Where the lines of a plain file begin; 4 bytes a line. src/sources/line_index.h has the rules."""
+
+    @staticmethod
+    def load(path: str) -> "LineIndex":
+        """What save() wrote; CorruptDataError for anything else."""
+    def save(self, path: str) -> None:
+        """The file appears whole or not at all."""
+    def __len__(self) -> int: ...
+    @property
+    def source_bytes(self) -> int:
+        """Size of the file that this is the index of."""
+    @property
+    def keeps_blank(self) -> bool: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+class LineIndexBuilder:
+    """Makes an index step by step. `keep_blank`: lines of nothing but blanks are lines, too.
+
+    UnavailableError for packed files, CorruptDataError for UTF-16.
+    """
+
+    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], keep_blank: bool = False) -> None: ...
+    def step(self, bytes: int) -> bool:
+        """Looks at so many bytes more; False at the end."""
+    @property
+    def position(self) -> int: ...
+    def finish(self) -> LineIndex:
+        """Once, at the end."""
+
+class Unpacking:
+    """Writes what a gzip or zstd file unpacks to to the descriptor `fd`, step by step."""
+
+    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], fd: int) -> None: ...
+    @property
+    def packed(self) -> bool:
+        """By the file's first bytes."""
+    @property
+    def position(self) -> int:
+        """Bytes written."""
+    def step(self, bytes: int) -> bool:
+        """So many bytes more; False at the end. CorruptDataError for damage, OSError for a full disk."""
+
+class LineFiles:
+    """The lines of several files, counted through. Any thread."""
+
+    def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[LineIndex], max_line_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def place(self, line: int) -> tuple[int, int, int]:
+        """(file, its byte where the line begins, where the next one does)"""
+    def lines_before(self, file: int, offset: int) -> int:
+        """Newlines in front of a byte of the file, which is read up to there."""
+    def texts(self, lines: NDArray[np.int64]) -> tuple[list[Optional[str]], list[int]]:
+        """(the lines without their newline, the rows of those that are too long or no UTF-8 and therefore None)"""
+    def will_read(self, lines: NDArray[np.int64]) -> None:
+        """Tells sources in stores what is wanted soon."""
+
+class JsonLines:
+    """Lines of JSON as columns of batches. Any number of threads.
+
+    Fields: (path, kind, dtype, shape, bytes in place of a missing value or None); kinds and bytes are those of src/json/json_fields.h.
+    """
+
+    def __init__(self, files: LineFiles, fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]]) -> None: ...
+    def batch(self, lines: NDArray[np.int64], tensors: Sequence[torch.Tensor]) -> tuple[list[Any], list[tuple[int, Optional[bytes]]]]:
+        """(a tensor, or list of str, tensors or objects for each field; (row, line) of lines that are to be read another way)
+
+        `tensors`: to be filled, for the fields of kind number: dense, with a row for each line.
+        """
+    def seconds(self) -> dict[str, float]:
+        """Spent so far, by the names of DataLoader.stats(): read; decode, which is parsing; collate, the making of Python's objects."""
+
+class JsonLineReader:
+    """The lines of one file or object, plain or packed, from first to last: {name: value}, or the first field's values without names.
+
+    None for lines whose number (blank ones not counted) is not `offset` modulo `stride`. `read_again(line, number, byte)` makes the sample
+    of a line that is to be read another way; `line` is None when it is too long. `start`: so many lines are passed over.
+    """
+
+    def __init__(
+        self,
+        source: Union[str, os.PathLike[str], ByteSource],
+        fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]],
+        names: Optional[Sequence[str]],
+        read_again: Callable[[Optional[bytes], int, int], Any],
+        *,
+        start: int = 0,
+        stride: int = 1,
+        offset: int = 0,
+        max_line_bytes: int = ...,
+    ) -> None: ...
+    def __iter__(self) -> "JsonLineReader": ...
+    def __next__(self) -> Any: ...
+    @property
+    def passed(self) -> int:
+        """Lines given, bad ones among them."""
+
 class StreamSamples(SampleFiles):
     """Samples of a stream on their way; their indices are tickets, which count up from 0."""
 
@@ -137,11 +235,20 @@ class ShardReader:
     def __iter__(self) -> "ShardReader": ...
     def __next__(self) -> dict[str, Any]: ...
 
+class SourcePool:
+    """Any number of sources, at most `max_open` of which are open at once; src/io/source_pool.h has the rules."""
+
+    def __init__(self, max_open: int) -> None: ...
+    def add(self, name: str | os.PathLike[str], size: int, open: Callable[[], ByteSource]) -> ByteSource:
+        """A source of `size` bytes that `open()` opens when it is read and closed, on whatever thread reads it. It keeps the pool."""
+    @property
+    def open_now(self) -> int: ...
+
 class BlockFile:
     """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
 
     `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset` on); without them
-    blocks lie in memory. `verified_as`: the entry's name, by which this process remembers what it has verified. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
+    blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
     goes. `max_held_bytes`: the least recently used blocks in memory go; 0: no bound. Descriptors are duplicated.
     """
 
@@ -154,7 +261,6 @@ class BlockFile:
         cache_fd: int = -1,
         map_fd: int = -1,
         map_offset: int = 0,
-        verified_as: str = "",
         wake_fd: int = -1,
         sequential: bool = False,
         max_held_bytes: int = 0,
@@ -312,18 +418,75 @@ class DeviceLoader:
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
 
-class RowGather:
-    """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
+class MappedFile:
+    """A whole file in memory, read only, as a buffer of bytes; no descriptor is kept. FileNotFoundError, OSError."""
 
-    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files). Tables are tensors on the CPU or numpy arrays of that dtype, their
-    rows dense; their rows are counted through. The map, int64 of shape (samples,), leads from samples to rows; None: the same.
-    Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files, by the threads. Without threads,
-    larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]` is 0 before.
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def advise(self, access: str) -> None:
+        """What is to be expected: "normal", "sequential" or "random" reads."""
+    def shrank(self) -> bool:
+        """Whether the file at `path` is still the same one, and shorter than it was."""
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def positions(numbers: np.ndarray, dtype: str, value: int) -> NDArray[np.int64]:
+    """Where `numbers`, whole, dense, of one dimension, equal `value`. In a mapped file that shrinks: CorruptDataError."""
+
+def widens(stored: str, made: str) -> bool:
+    """Whether RowGather makes rows of dtype `made` of `stored`: narrower whole numbers to int32 or int64 that hold them all."""
+class ChunkedArray:
+    """An array whose chunks lie in `source`, each by itself, as HDF5 has them. Reads run in any thread, without the GIL.
+
+    `shape`, `chunk`: elements along each axis, of the array and of a chunk. `filters`: ("deflate", 0), ("shuffle", element bytes) or
+    ("fletcher32", 0), as they were applied. `swap_bytes`: groups of so many bytes are turned round (1: none). `fill`: the bytes of one
+    element that nobody wrote. `cells`, `offsets`, `sizes` (int64) and `left_out` (uint32), all of shape (chunks,): a chunk's number in
+    the grid of chunks, where it lies, its bytes as stored, and the bits of filters that it was written without.
+    ValueError for a form that contradicts itself, CorruptDataError for chunks outside the source.
     """
 
     def __init__(
         self,
-        fields: Sequence[tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str, bool]],
+        source: ByteSource,
+        name: str,
+        shape: Sequence[int],
+        chunk: Sequence[int],
+        element_bytes: int,
+        swap_bytes: int,
+        filters: Sequence[tuple[str, int]],
+        fill: bytes,
+        cells: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        left_out: NDArray[np.uint32],
+    ) -> None: ...
+    def read(self, box: Sequence[tuple[int, int, int]], into: np.ndarray) -> None:
+        """The elements (start, count, step) along each axis, in the machine's byte order, into a dense array of as many bytes.
+        IndexError for a box outside the array, CorruptDataError naming file, dataset, chunk and byte."""
+
+class RowGather:
+    """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
+
+    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files, options). Tables are tensors on
+    the CPU or numpy arrays of that dtype, their rows dense; their rows are counted through. The map, int64 of shape (samples,), leads
+    from samples to rows; None: the same. Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files,
+    by the threads. Without threads, larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]`
+    is 0 before.
+
+    Options, all may be left out or None. made: the dtype of batches, see widens(). highest: a number below 0 or above is a
+    CorruptDataError. excluded: (separator or None, distance, value): numbers `distance` (0 or 1) behind one that equals the separator
+    become `value`, and so do `borders`. files: per table a MappedFile, a path, or None, for errors and to see that a file was cut short.
+    borders: per table None or (byte of the file where number 0 is, int64 array of numbers). reads_ahead: submit() asks the system to
+    read the rows from disk.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[
+            tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str, bool, dict[str, Any]]
+        ],
         samples: int,
         threads: int = 0,
         slots: int = 3,
@@ -514,6 +677,78 @@ class Mixture:
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
     def counts_at(self, position: int) -> list[int]:
         """Draws that each source has had before `position`."""
+
+class SequencePacking:
+    """Which tokens of which documents lie in which pack of `length` tokens, by "best_fit", "first_fit" or "concat".
+
+    lengths: tokens of each document, int64 [n]. window: documents that best_fit puts in order together. most_pieces: of a pack, 0: any
+    number. too_long: of documents longer than a pack: "split", "cut" or "skip". seed=None: documents in their order.
+    """
+
+    def __init__(
+        self,
+        lengths: NDArray[np.int64],
+        length: int,
+        strategy: str = "best_fit",
+        window: int = 65536,
+        most_pieces: int = 0,
+        too_long: str = "split",
+        seed: Optional[int] = None,
+    ) -> None: ...
+    def __len__(self) -> int:
+        """Packs; the same in every epoch."""
+    def report(self) -> dict[str, int]:
+        """documents, empty, skipped, cut, cut_tokens, split, tokens, pieces, packs."""
+
+class PackOrder:
+    """The packs of one epoch."""
+
+    def __init__(self, packing: SequencePacking, epoch: int) -> None: ...
+    def pieces(self, packs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64 [pieces, 4]: pack, document, the first token's place in it, tokens."""
+
+class PackBuilder:
+    """Writes packs as rows.
+
+    arrays: (flat tokens, int64 offsets [documents + 1], name for messages) each. separator: a token behind each document, which
+    its length in the packing counts. targets: "shift" or "same". across_documents: labels know no documents. vocabulary: ids are below
+    it, else CorruptDataError; 0: not checked.
+    """
+
+    def __init__(
+        self,
+        arrays: Sequence[tuple[np.ndarray, NDArray[np.int64], str]],
+        length: int,
+        separator: Optional[int] = None,
+        targets: str = "shift",
+        across_documents: bool = False,
+        pad: int = 0,
+        ignore: int = -100,
+        vocabulary: int = 0,
+    ) -> None: ...
+    def build(
+        self,
+        order: PackOrder,
+        packs: NDArray[np.int64],
+        ids: torch.Tensor,
+        labels: Optional[torch.Tensor] = None,
+        positions: Optional[torch.Tensor] = None,
+        documents: Optional[torch.Tensor] = None,
+    ) -> tuple[NDArray[np.int32], int]:
+        """Fills dense tensors [packs, length], int64 (documents: int32). Returns where segments begin in the rows behind one another,
+        int32 [segments + 1], padding being a segment, and the longest one's tokens. Any thread, several at once."""
+    def __len__(self) -> int:
+        """Documents."""
+
+def pad_rows(
+    rows: Sequence[Union[list[int], np.ndarray, torch.Tensor]],
+    value: torch.Tensor,
+    out: torch.Tensor,
+    mask: Optional[torch.Tensor] = None,
+    left: bool = False,
+) -> None:
+    """out[i] = rows[i], filled up with `value` (one number, shape [1], of out's dtype). Rows are dense, of out's dtype and shape but for
+    the first dimension; lists of ints are for blocks of int64. mask: int64 [rows, length], 1 where there is data."""
 
 def numa_node_of(pci_address: str) -> int:
     """The NUMA node of a PCI device ("0000:3b:00.0"); -1 when it is not known, or there is only one."""

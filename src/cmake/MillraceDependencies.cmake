@@ -47,6 +47,13 @@ if(NOT TARGET PkgConfig::ZSTD)
   message(FATAL_ERROR "millrace needs zstd 1.4 or newer; install libzstd-dev or libzstd-devel")
 endif()
 
+if(PkgConfig_FOUND)
+  pkg_check_modules(SIMDJSON QUIET IMPORTED_TARGET simdjson>=3.0)
+endif()
+if(NOT TARGET PkgConfig::SIMDJSON)
+  message(FATAL_ERROR "millrace needs simdjson 3.0 or newer; install libsimdjson-dev or simdjson-devel")
+endif()
+
 # Machine code for data centre GPUs, and PTX from which drivers make it for all others and for those to come.
 set(MILLRACE_HAVE_CUDA OFF)
 if(NOT MILLRACE_CUDA STREQUAL "OFF")

@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "collate/row_maker.h"
 #include "core/fork_guard.h"
 #include "core/thread_group.h"
 #include "millrace/error.h"
@@ -21,6 +22,9 @@
 
 namespace millrace {
 namespace {
+
+// A field of a batch from here on is larger than its slots would stay in the caches: measured, 25 GB/s instead of 12 for 8 MiB.
+constexpr size_t kPastCachesBytes = size_t{4} << 20;
 
 size_t rows_per_piece(const RowCopy& copy) { return std::max<size_t>(1, copy.piece_bytes / std::max<size_t>(copy.row_bytes, 1)); }
 
@@ -48,7 +52,10 @@ struct GatherEngine::Task {
       }
       const size_t first = static_cast<size_t>(piece) * rows_per_piece(copy);
       const size_t rows = std::min(rows_per_piece(copy), copy.rows.size() - first);
-      gather_rows(std::span(copy.rows).subspan(first, rows), copy.row_bytes, leases[i].data() + first * copy.row_bytes);
+      const auto wanted = std::span(copy.rows).subspan(first, rows);
+      uint8_t* const out = leases[i].data() + first * copy.row_bytes;
+      if (copy.maker) copy.maker->make(wanted, out, copy.rows.size() * copy.row_bytes >= kPastCachesBytes);
+      else gather_rows(wanted, copy.row_bytes, out);
       return;
     }
   }
@@ -60,7 +67,7 @@ struct GatherEngine::Task {
   std::vector<Lease> leases;
   int64_t claimed = 0, unfinished = 0;
   bool discarded = false;
-  std::exception_ptr error;  // no memory for it
+  std::exception_ptr error;  // no memory for it, or rows that could not be made: the first one
 };
 
 // Shared: slots that come back after the engine's end must not find it gone (they hold a weak_ptr).
@@ -74,11 +81,18 @@ struct GatherEngine::State {
   size_t claim = 0;                         // the first task with an unclaimed piece
   bool closed = false;
 
-  void write(const Task& task, int64_t piece) {
+  // Returns what went wrong.
+  std::exception_ptr write(const Task& task, int64_t piece) {
     const TraceRange range("collate");
     const int64_t start = now_ns();
-    task.write(piece);
+    std::exception_ptr error;
+    try {
+      task.write(piece);
+    } catch (...) {
+      error = std::current_exception();
+    }
     copy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+    return error;
   }
 
   // Whether there is a piece to claim: the first task that has one also has its slots, or gets them now.
@@ -139,8 +153,9 @@ struct GatherEngine::State {
       std::shared_ptr<Task> task = tasks[claim];
       const int64_t piece = take_piece();
       lock.unlock();
-      write(*task, piece);
+      std::exception_ptr error = write(*task, piece);
       lock.lock();
+      if (error && !task->error) task->error = std::move(error);
       if (--task->unfinished == 0) complete.notify_one();
       if (!task->discarded) continue;  // the queue holds it too
       lock.unlock();
@@ -155,8 +170,9 @@ struct GatherEngine::State {
     while (task.unfinished > 0) {
       const int64_t piece = take_piece();
       lock.unlock();
-      write(task, piece);
+      std::exception_ptr error = write(task, piece);
       lock.lock();
+      if (error && !task.error) task.error = std::move(error);
       --task.unfinished;
       if (now_ns() >= deadline_ns) return;
     }

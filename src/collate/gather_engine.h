@@ -46,7 +46,8 @@ class GatherEngine {
   // One batch: at most one RowCopy per field, with at least one row. Throws Error(invalid_argument) without any row.
   void submit(std::vector<RowCopy> copies);
   // The next batch, a lease of rows x row_bytes per RowCopy, in their order. Waits (or works) for about `timeout_ms`, then answers
-  // `pending`. `end`: nothing is outstanding. Throws Error(system) when there was no memory for the batch, which is then gone.
+  // `pending`. `end`: nothing is outstanding. Throws Error(system) when there was no memory for the batch, and what a RowMaker throws;
+  // the batch is then gone.
   Status next(std::vector<Lease>& out, int timeout_ms);
   void discard_all();
   void close();

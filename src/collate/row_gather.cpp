@@ -13,10 +13,10 @@ constexpr size_t kBytesAhead = 8 << 10; // of long rows fewer are fetched early:
 // Finds rows in several tables by the number of rows before and in each.
 class Tables {
  public:
-  explicit Tables(const std::vector<RowTable>& tables) : tables_(tables) {
-    ends_.reserve(tables.size());
-    for (const RowTable& table : tables) ends_.push_back((ends_.empty() ? 0 : ends_.back()) + table.rows);
-  }
+  explicit Tables(const RowField& field)
+      : tables_(field.tables),
+        counted_(field.ends.size() == tables_.size() ? std::vector<int64_t>() : table_ends(tables_)),
+        ends_(counted_.empty() ? field.ends : counted_) {}
   int64_t rows() const { return ends_.empty() ? 0 : ends_.back(); }
   const uint8_t* address(int64_t row) const {
     const auto end = std::upper_bound(ends_.begin(), ends_.end(), row);
@@ -26,7 +26,8 @@ class Tables {
 
  private:
   const std::vector<RowTable>& tables_;
-  std::vector<int64_t> ends_;
+  const std::vector<int64_t> counted_;
+  const std::vector<int64_t>& ends_;
 };
 
 class OneTable {
@@ -65,7 +66,7 @@ template <size_t kBytes>
 void gather(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out) {
   const size_t size = kBytes ? kBytes : row_bytes;
   const size_t fetched = std::min(size, kBytesAhead);
-  const size_t ahead = std::clamp<size_t>(kBytesAhead / size, 1, kRowsAhead);
+  const size_t ahead = rows_to_fetch_ahead(size);
   for (size_t i = 0; i < std::min(ahead, rows.size()); ++i) fetch(rows[i], fetched);
   for (size_t i = 0; i < rows.size(); ++i, out += size) {
     if (i + ahead < rows.size()) fetch(rows[i + ahead], fetched);
@@ -77,7 +78,7 @@ template <size_t kBytes>
 void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
   const size_t size = kBytes ? kBytes : row_bytes;
   const size_t fetched = std::min(size, kBytesAhead);
-  const size_t ahead = std::clamp<size_t>(kBytesAhead / size, 1, kRowsAhead);
+  const size_t ahead = rows_to_fetch_ahead(size);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + ahead < rows.size()) fetch(rows[i + ahead], fetched);
     std::memcpy(out + static_cast<size_t>(at[i]) * size, rows[i], size);
@@ -86,9 +87,24 @@ void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<c
 
 }  // namespace
 
+std::vector<int64_t> table_ends(const std::vector<RowTable>& tables) {
+  std::vector<int64_t> ends;
+  ends.reserve(tables.size());
+  for (const RowTable& table : tables) ends.push_back((ends.empty() ? 0 : ends.back()) + table.rows);
+  return ends;
+}
+
+void fetch_row(const uint8_t* row, size_t bytes) {
+  if (bytes) fetch(row, std::min(bytes, kBytesAhead));
+}
+
+size_t rows_to_fetch_ahead(size_t row_bytes) {
+  return row_bytes ? std::clamp<size_t>(kBytesAhead / row_bytes, 1, kRowsAhead) : 1;
+}
+
 bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t> indices, const uint8_t** addresses) {
   if (field.tables.size() == 1) return locate(field, OneTable(field.tables.front()), samples, indices, addresses);
-  return locate(field, Tables(field.tables), samples, indices, addresses);
+  return locate(field, Tables(field), samples, indices, addresses);
 }
 
 void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out) {

@@ -27,14 +27,21 @@ struct RowField {
   size_t row_bytes = 0;
   std::vector<RowTable> tables;                 // counted through: the rows of the second follow those of the first
   std::optional<std::span<const int64_t>> map;  // sample -> row, one entry per sample; absent: sample i is row i
+  std::vector<int64_t> ends = {};               // of each table, in rows counted through; empty: added up at each call
 };
+
+// RowField::ends of these tables.
+std::vector<int64_t> table_ends(const std::vector<RowTable>& tables);
+
+class RowMaker;
 
 // The rows to copy for one field of one batch.
 struct RowCopy {
   size_t field = 0;
-  size_t row_bytes = 0;
+  size_t row_bytes = 0;  // of the batch
   std::vector<const uint8_t*> rows;
   size_t piece_bytes = size_t{256} << 10;  // copied between two looks at other work: some 50 us; at least one row
+  const RowMaker* maker = nullptr;         // makes them; null: they are copied as they are
 };
 
 // Writes the address of each wanted row to `addresses`, of as many elements as `indices`. Indices below zero count from the end.
@@ -46,5 +53,9 @@ void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t
 
 // The same, row i to the place at[i] of `out`: a batch is put together from several tables, each with its share of the places.
 void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out);
+
+// Begins to load a row's first bytes into the cache, and how many rows ahead of the copied one to do that.
+void fetch_row(const uint8_t* row, size_t bytes);
+size_t rows_to_fetch_ahead(size_t row_bytes);
 
 }  // namespace millrace

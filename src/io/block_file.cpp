@@ -13,7 +13,6 @@
 #include "core/fork_guard.h"
 #include "io/block_file_pin.h"
 #include "io/crc32c.h"
-#include "io/verified_blocks.h"
 
 namespace millrace {
 namespace {
@@ -51,7 +50,7 @@ BlockFile::BlockFile(BlockFileOptions options)
     throw Error(ErrorKind::invalid_argument, "a file of the disk cache has a data file and a map; give both or none");
   blocks_.resize(static_cast<size_t>((options_.size + options_.block_bytes - 1) / options_.block_bytes));
   stats_.complete = blocks_.empty();
-  if (cache_.get() >= 0) file_time_ = file_time(cache_.get());
+  if (cache_.get() >= 0) cache_state_ = state_of(cache_.get());
   refresh();
 }
 
@@ -59,26 +58,33 @@ BlockFile::~BlockFile() {
   if (fork_generation() == generation_) remember();
 }
 
-// What an earlier object of this process verified. At the first read that needs it, not before: the earlier one may be read still.
-void BlockFile::recall() {
-  if (std::exchange(recalled_, true) || options_.verified_as.empty()) return;
-  const auto records = recall_verified(options_.verified_as, cache_.get());
-  for (size_t i = 0; i < std::min(records.size(), blocks_.size()); ++i) {
+// What others verified since the machine started. At the first read, not before: an earlier object of this process may be read until
+// then, and notes what it knows when it goes. Unlocks meanwhile.
+void BlockFile::recall(std::unique_lock<std::mutex>& lock) {
+  if (std::exchange(recalled_, true) || cache_.get() < 0) return;
+  lock.unlock();
+  const auto known = recall_verified(map_.get(), note_offset(), cache_.get(), blocks_.size(), options_.block_bytes);
+  lock.lock();
+  for (size_t i = 0; i < blocks_.size(); ++i) {
     Block& b = blocks_[i];
-    if (b.on_disk && b.filled == length_of(static_cast<int64_t>(i)) && records[i] == (kPresent | b.checksum)) b.verified = true;
+    if (known[i] && b.on_disk && b.filled == length_of(static_cast<int64_t>(i))) b.verified = true;
   }
 }
 
-// For this process's next look at the entry. A file that somebody else has written to is verified anew.
+// For who opens the entry next. A file that somebody else has written to meanwhile is verified anew.
 void BlockFile::remember() {
-  const std::lock_guard lock(mutex_);
-  if (cache_.get() < 0 || options_.verified_as.empty() || file_time(cache_.get()) != file_time_) return;
-  std::vector<uint64_t> records(blocks_.size());
-  for (int64_t block = 0; block < blocks(); ++block) {
-    const Block& b = blocks_[static_cast<size_t>(block)];
-    if (b.on_disk && b.verified && b.filled == length_of(block)) records[static_cast<size_t>(block)] = kPresent | b.checksum;
+  std::vector<bool> known(blocks_.size());
+  FileState as_of;
+  {
+    const std::lock_guard lock(mutex_);
+    if (cache_.get() < 0 || !wrote_alone_) return;
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const Block& b = blocks_[i];
+      known[i] = b.on_disk && b.verified && b.filled == length_of(static_cast<int64_t>(i));
+    }
+    as_of = cache_state_;
   }
-  remember_verified(options_.verified_as, file_time_, std::move(records));
+  if (std::find(known.begin(), known.end(), true) != known.end()) note_verified(map_.get(), note_offset(), cache_.get(), as_of, known);
 }
 
 uint32_t BlockFile::length_of(int64_t block) const {
@@ -148,10 +154,12 @@ bool BlockFile::store(bool on_disk, int64_t offset, std::span<const uint8_t> byt
     if (const int code = write_all(memory_->get(), bytes, offset)) fail_on_file("hold in memory the bytes of", name(), code);
     return true;
   }
-  const int64_t before = file_time(cache_.get());
+  const FileState before = state_of(cache_.get());
   const int code = write_all(cache_.get(), bytes, offset);
+  const FileState after = state_of(cache_.get());
   const std::lock_guard lock(mutex_);
-  file_time_ = before == file_time_ ? file_time(cache_.get()) : -1;
+  wrote_alone_ = wrote_alone_ && before == cache_state_;
+  cache_state_ = after;
   if (code != 0) stats_.cache_errno = code;
   return code == 0;
 }

@@ -5,8 +5,8 @@
 //
 // Blocks lie in memory (a memfd, with holes where nothing is held) or in a file of the disk cache, which stays; one that the cache's
 // disk has no room for lies in memory. In the disk cache a block is there once its record (checksum) stands in the map file, which all
-// processes of the node share: so a block is either whole or absent, whoever was killed when. A block that another process left is
-// verified before this process reads it first; one that does not match is fetched again.
+// processes of the node share: so a block is either whole or absent, whoever was killed when. A block that was there before is verified
+// before this object reads it first, unless it is known to be right (verified_blocks.h); one that does not match is fetched again.
 //
 // Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls to 0 only when no read and
 // no write has the block pinned: behind a sequential reader, or over `max_held_bytes`. One whose verification failed goes at once: who
@@ -30,6 +30,7 @@
 
 #include "io/byte_source.h"
 #include "io/file_errors.h"
+#include "io/verified_blocks.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -39,8 +40,7 @@ struct BlockFileOptions {
   int64_t size = 0;                // bytes
   int64_t block_bytes = 1 << 20;   // at most 1 GiB
   int cache_fd = -1, map_fd = -1;  // the disk cache's data file and map, both or none; duplicated
-  int64_t map_offset = 0;          // where the map's records begin, 8 bytes per block
-  std::string verified_as;         // the entry's name in verified_blocks.h; empty: nothing is remembered
+  int64_t map_offset = 0;          // where the map's records begin, 8 bytes per block; behind them lies what verified_blocks.h notes
   int wake_fd = -1;                // an eventfd that is written to when the fetcher should look here; duplicated
   bool sequential = false;         // release what lies behind the reader
   int64_t max_held_bytes = 0;      // 0: no bound; else the least recently used blocks in memory go, but what readers wait for
@@ -53,6 +53,7 @@ struct BlockFileStats {
   int64_t read_bytes = 0;       // given to readers
   int64_t hit_blocks = 0;       // blocks that were in the cache when a reader first came to them
   int64_t miss_blocks = 0;      // blocks that were fetched here
+  int64_t verified_blocks = 0;  // cached blocks that were compared with their record
   int64_t repaired_blocks = 0;  // cached blocks whose bytes did not match their record
   int64_t waited_ns = 0;        // readers' time in waits
   int64_t position = 0;         // where the last read began
@@ -120,7 +121,8 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   bool store(bool on_disk, int64_t offset, std::span<const uint8_t> bytes);
   void spill(int64_t block, uint32_t filled);
   int memory_fd();
-  void recall();
+  int64_t note_offset() const { return options_.map_offset + blocks() * 8; }
+  void recall(std::unique_lock<std::mutex>& lock);
   void remember();
   void wake() const;
 
@@ -133,14 +135,15 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   // All below: mutex_.
   std::optional<Descriptor> memory_;  // made when the first block needs it
   std::vector<Block> blocks_;
-  bool recalled_ = false;  // asked what this process verified before
+  bool recalled_ = false;  // asked what is known to be right
   std::vector<int64_t> wanted_;
   std::vector<std::pair<int64_t, int64_t>> pins_;  // ranges of blocks whose bytes are being read or written
   std::optional<Error> failure_;
   BlockFileStats stats_;
   uint64_t clock_ = 0;
   int64_t last_end_ = -1, ahead_ = 0;  // of reads in a row: where the last one ended, how far to ask ahead
-  int64_t file_time_ = 0;              // of the cache's file when this object last wrote to it; -1: somebody else did, too
+  FileState cache_state_;              // when this object was made or last wrote to the cache's file
+  bool wrote_alone_ = true;            // between these writes nobody else did
   int64_t released_ = 0;               // all blocks before are used up or were never here
   int64_t present_ = 0;                // blocks that are whole
   int64_t woken_at_ = 0;               // passed_block of the last wake

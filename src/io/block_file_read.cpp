@@ -77,6 +77,7 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
     }
     for (int64_t block = piece.first; block <= piece.last; ++block) {
       Block& b = blocks_[static_cast<size_t>(block)];
+      stats_.verified_blocks += !piece.verified;
       if (good) {
         if (!piece.verified && b.checksum == piece.checksum) b.verified = true;
         b.used = ++clock_;
@@ -108,6 +109,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   const auto have = [&](int64_t block) {
     return begin_of(block) + blocks_[static_cast<size_t>(block)].filled >= std::min(end, begin_of(block) + length_of(block));
   };
+  recall(lock);
   const int64_t start = now_ns();
   bool waited = false;
   while (!have(first)) {
@@ -128,7 +130,6 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   }
   if (waited) stats_.waited_ns += now_ns() - start;
   const Block& b = blocks_[static_cast<size_t>(first)];
-  if (!b.verified) recall();
   Piece piece{first, first, 0, b.on_disk, b.verified, b.checksum};
   while (piece.verified && begin_of(piece.last + 1) < end && have(piece.last + 1)) {
     const Block& next = blocks_[static_cast<size_t>(piece.last + 1)];

@@ -1,21 +1,38 @@
-// What this process has verified of the disk cache's entries, so that the next epoch reads them at a local file's speed.
+// Which blocks of the disk cache's entries were found right since the machine started: told by each process of the node to the next, so
+// that only the first one compares what is in memory anyway, and the others read at a local file's speed.
 //
-// By an entry's name (of this one version) and the time its data file was last written: when somebody wrote to the file since, nothing is
-// known of it. 8 bytes per block, for the life of the process. Any thread; a forked child begins anew.
+// The note lies in the entry's map, behind the records: a bit per block, the boot, the data file's state, and a checksum of all this. A
+// block is taken for verified only if
+// - a process of this boot wrote it, or compared it with its record: what a crash of the machine left half written is compared again;
+// - nobody wrote to the data file since (its inode, and the times it was written and changed at, which utime() cannot put back);
+// - all of it is in memory when the note is read: what comes from the disk is compared by every process that opens the entry.
+// Whatever else happens to a note (two writers at once, kill -9, a full disk), its checksum makes it worth nothing.
+//
+// What is trusted: memory; the kernel's page cache, with what it reads ahead for a reader that then does not come; and whoever may write to
+// the cache's folder, who could change the records as well.
+//
+// Cost: microseconds to ask what is in memory, and before Linux 6.5 some 20 per MiB of the entry. Any thread, no state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace millrace {
 
-// The records of blocks that were verified, 0 for others; empty: nothing is known.
-std::vector<uint64_t> recall_verified(const std::string& entry, int data_fd);
+struct FileState {
+  uint64_t inode = 0;
+  int64_t written = -1, changed = -1;  // nanoseconds; -1: cannot be told
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
 
-// Adds what is not 0, as of the time `written`: what file_time() gave when the blocks were verified, and gives still.
-void remember_verified(const std::string& entry, int64_t written, std::vector<uint64_t> records);
+FileState state_of(int fd);
 
-int64_t file_time(int fd);  // when it was last written to, in nanoseconds
+// A flag per block; all false when nothing is known. `at`: the note's offset in the map. `data_fd` must be writable.
+std::vector<bool> recall_verified(int map_fd, int64_t at, int data_fd, size_t blocks, int64_t block_bytes);
+
+// Adds blocks to the note. `as_of`: the data file's state when they were verified; nothing happens when it is another one by now. A file
+// that was written to within the clock's tick is given a time of its own, so that a write in the same tick is noticed.
+void note_verified(int map_fd, int64_t at, int data_fd, FileState as_of, const std::vector<bool>& blocks);
 
 }  // namespace millrace

@@ -1,21 +1,15 @@
 #include "sources/tar_index.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
-#include "io/file_errors.h"
 #include "io/read_file.h"
+#include "io/saved_file.h"
 #include "millrace/error.h"
 #include "sources/shard_reader.h"
 
@@ -34,18 +28,6 @@ int64_t as_number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? value : TarIndex::kNoNumber;
-}
-
-// FNV-1a over 8 bytes at a time: guards against a file cut short or bits turned, not against people.
-uint64_t checksum(std::span<const uint8_t> bytes) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (size_t i = 0; i < bytes.size(); i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
-    hash = (hash ^ word) * 0x100000001B3u;
-    hash ^= hash >> 32;
-  }
-  return hash;
 }
 
 void put(std::vector<uint8_t>& to, const void* data, size_t bytes) {
@@ -168,27 +150,7 @@ std::vector<uint8_t> TarIndex::encode() const {
 
 void TarIndex::save(const std::string& path) const {
   const std::vector<uint8_t> bytes = encode();
-  std::string unfinished = path + ".XXXXXX";
-  const int fd = ::mkostemp(unfinished.data(), O_CLOEXEC);
-  if (fd < 0) fail_on_file("create", path, errno);
-  const Descriptor file(fd);
-  std::span<const uint8_t> left = bytes;
-  while (!left.empty()) {
-    const ssize_t wrote = ::write(fd, left.data(), left.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) {
-      const int code = errno;
-      ::unlink(unfinished.c_str());
-      fail_on_file("write", path, code);
-    }
-    left = left.subspan(static_cast<size_t>(wrote));
-  }
-  ::fchmod(fd, 0644);  // mkostemp's 0600 would keep other users of the shards out
-  if (::rename(unfinished.c_str(), path.c_str()) != 0) {
-    const int code = errno;
-    ::unlink(unfinished.c_str());
-    fail_on_file("create", path, code);
-  }
+  save_file(path, std::vector<std::span<const uint8_t>>{bytes});
 }
 
 TarIndex TarIndex::load(const std::string& path) {

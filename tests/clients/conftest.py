@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch.distributed
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
@@ -32,6 +33,21 @@ def root(tmp_path_factory):
 def photos(root):
     """The engine knows this data set. Labels are indices."""
     return pictures(root)
+
+
+@pytest.fixture(autouse=True)
+def alone_again():
+    """Lightning leaves variables in the environment by which Accelerate then believes itself one of several ranks, and initialises
+    torch.distributed, for all tests of this process that come later."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    yield
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 @pytest.fixture

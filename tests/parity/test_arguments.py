@@ -15,6 +15,9 @@ class Stream(IterableDataset):
     def __init__(self, length=None):
         self.length = length
 
+    def __repr__(self):  # a test's name: every process must give it the same
+        return f"Stream({self.length})"
+
     def __iter__(self):
         return iter(range(5))
 

@@ -213,6 +213,7 @@ def test_epoch_indices_cover_all_classes_or_repeat() -> None:
         list_samples(str(ROOT / "include"))
 
 
+@pytest.mark.alone
 def test_probes_count_children() -> None:
     """A child that burns a third of a second of CPU time shows in its parent's tree, alive or gone."""
     import os

@@ -68,6 +68,27 @@ def test_the_second_epoch_asks_for_nothing(store: FaultProxy, tmp_path: Path) ->
     assert gets(store) == before
 
 
+def test_what_was_verified_is_known_to_other_processes(store: FaultProxy, tmp_path: Path) -> None:
+    epoch(store, DiskCache(tmp_path))
+    assert closed(DiskCache(tmp_path))
+
+    def reads(verified: int, repaired: int) -> None:
+        cache = DiskCache(tmp_path)
+        epoch(store, cache)
+        assert closed(cache)
+        assert (cache.stats()["verified"], cache.stats()["repaired"]) == (verified, repaired)
+
+    assert status(in_child(lambda: reads(0, 0))) == 0
+    data = max(tmp_path.glob("*.data"), key=lambda path: path.stat().st_size)
+    times = data.stat()
+    with open(data, "r+b") as file:
+        file.seek(2 * MIB)
+        file.write(b"\0wrong\0")
+    os.utime(data, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert status(in_child(lambda: reads(4, 1))) == 0, "a time that was put back hides nothing"
+    assert status(in_child(lambda: reads(0, 0))) == 0
+
+
 def test_a_changed_object_is_never_stale(store: FaultProxy, tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     epoch(store, cache)

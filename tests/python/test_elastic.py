@@ -53,7 +53,7 @@ def loaders(kind, ranks, batch_size, epoch, dataset=ROWS, **options):
 
 
 def indices(batch):
-    return (batch[0] if isinstance(batch, (list, tuple)) else batch).tolist()
+    return (batch[0] if isinstance(batch, (list, tuple)) else batch).flatten().tolist()
 
 
 def global_order(kind, epoch):

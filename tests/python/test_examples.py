@@ -128,6 +128,21 @@ def test_object_storage_shows_its_cache() -> None:
     assert "no such object in the store" in second
 
 
+def test_a_language_model_learns() -> None:
+    done = run(EXAMPLES / "tokens_lm.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = [float(loss) for loss in re.findall(r"step \d+: loss ([0-9.]+)", done.stdout)]
+    assert losses[0] > 5 and losses[-1] < 2.5, done.stdout
+@needs_sources
+def test_zarr_science_learns_to_forecast() -> None:
+    pytest.importorskip("zarr", reason="zarr is not installed: pip install 'millrace[zarr]'")
+    done = run(EXAMPLES / "zarr_science.py")
+    assert done.returncode == 0, done.stderr
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
+    assert len(losses) == 5 and losses[4] < 0.07, done.stdout
+    assert int(re.search(r"of saying that nothing changes [0-9.]+: (\d+)% of it", done.stdout)[1]) <= 30, done.stdout
+
+
 def test_packing_loses_nothing() -> None:
     done = run(EXAMPLES / "pack.py")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -280,3 +281,54 @@ def test_empty_shards(tmp_path):
     dataset = WebDataset([empty, one, empty]).indexed()
     assert len(dataset) == 3 and dataset.shard_lengths == [0, 3, 0] and dataset[-3]["__key__"] == "a0"
     assert dataset[0]["__url__"] == one
+
+
+REMOTE = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from millrace import DataLoader
+from millrace.datasets import WebDataset
+urls, index_dir, cache_dir = sys.argv[1], sys.argv[2], sys.argv[3] or None
+dataset = WebDataset(urls, cache_dir=cache_dir).decode().to_tuple("cls").indexed(index_dir=index_dir)
+print(len(dataset), sum(int(batch[0].sum()) for _ in range(2) for batch in DataLoader(dataset, batch_size=50, shuffle=True)))
+print(sum(int(batch[0].sum()) for batch in DataLoader(dataset, batch_size=50, num_workers=2)))
+"""
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_more_remote_shards_than_descriptors(tmp_path, cached):
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    from fault_proxy import FaultProxy
+
+    for i in range(400):
+        write_tar(tmp_path / f"s-{i:03d}.tar", [(f"{i}.cls", b"%d" % i)])
+    with FaultProxy({f"/{path.name}": path.read_bytes() for path in tmp_path.glob("*.tar")}) as store:
+        urls = store.url("s-{000..399}.tar")
+        done = subprocess.run(
+            [sys.executable, "-c", REMOTE, urls, str(tmp_path / "i"), str(tmp_path / "cache") if cached else ""],
+            capture_output=True, text=True, timeout=120,
+        )
+        total = sum(range(400))
+        assert done.stdout.split() == ["400", str(2 * total), str(total)], done.stderr
+        if cached:
+            assert len(store.requests) == 400, "what was opened once is read from the cache, and the store is not asked again"
+
+
+def test_remote_shards_are_opened_again(tmp_path):
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    from fault_proxy import FaultProxy
+
+    paths = [three(tmp_path / f"s-{i}.tar") for i in range(3)]
+    with FaultProxy({f"/s-{i}.tar": Path(path).read_bytes() for i, path in enumerate(paths)}) as store:
+        dataset = WebDataset(store.url("s-{0..2}.tar")).indexed(index_dir=str(tmp_path / "i"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("millrace.datasets.webdataset.indexed._MOST_OPEN", 1)
+            assert len(dataset) == 9
+        local = WebDataset(paths).indexed(index_dir=str(tmp_path / "i"))
+        for i in (0, 8, 1, 4):
+            assert {**dataset[i], "__url__": ""} == {**local[i], "__url__": ""}
+        assert dataset._shards.sources[1].is_here is False
+        assert {r.method for r in store.requests} == {"GET"}, "the store is asked for bytes only"
+        store.objects["/s-0.tar"], store.etags["/s-0.tar"] = store.objects["/s-1.tar"], '"new"'
+        with pytest.raises(millrace.CorruptDataError, match="changed"):
+            dataset[0]

@@ -248,6 +248,7 @@ def test_a_full_memory_budget_is_a_sentence(monkeypatch):
         list(millrace.DataLoader(Huge(), batch_size=1, num_workers=1))
 
 
+@pytest.mark.alone
 def test_nothing_in_dev_shm_and_no_descriptor_per_batch():
     loader = millrace.DataLoader(Noisy(), batch_size=2, num_workers=2)
     before = set(os.listdir("/dev/shm"))

@@ -100,6 +100,7 @@ def test_explain_names_what_runs_natively():
 # ---------------------------------------------------------------- permutation
 
 
+@pytest.mark.alone
 def test_a_billion_samples_cost_nothing():
     sampler = samplers.PermutationSampler(10**9, seed=1, **ALONE)
     best = min(_first_index_seconds(sampler) for _ in range(5))
@@ -115,6 +116,7 @@ def _first_index_seconds(sampler) -> float:
     return time.perf_counter() - start
 
 
+@pytest.mark.alone
 def test_random_sampler_draws_no_more_than_it_hands_out():
     sampler = samplers.RandomSampler(range(10**8))
     assert min(_first_index_seconds(sampler) for _ in range(3)) < 0.05  # torch's permutation takes seconds
@@ -289,6 +291,7 @@ def test_set_epoch_says_when_it_gives_up_a_state():
     assert len(list(other)) == 20
 
 
+@pytest.mark.alone
 def test_states_are_small_and_quick():
     for case in GLOBAL_ORDERS.values():
         iterator = iter(case.make(1, 0, False))

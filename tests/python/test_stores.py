@@ -189,6 +189,7 @@ def test_a_silent_store_times_out() -> None:
         stores.open_source(store.url("shard-0.tar"), stall_timeout=0.1, retries=1)
 
 
+@pytest.mark.alone
 def test_a_slow_request_gets_a_second_one() -> None:
     data = {"/a": RANDOM.randbytes(40 * MIB)}
     with FaultProxy(data) as store:
@@ -238,6 +239,7 @@ def test_close_wakes_a_reader() -> None:
             source.read_at(0, source.size)
 
 
+@pytest.mark.alone
 def test_ctrl_c_ends_a_wait() -> None:
     file = BlockFile("s3://a/b", 10)
     source = file.reader()

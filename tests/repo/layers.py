@@ -10,10 +10,16 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
+    "sequences": {"base", "core", "samplers"},
+    "arrays": {"base", "core", "io", "codecs"},
+    "json": {"base"},
     "collate": {"base", "trace", "core"},
     "device": {"base", "trace", "core", "transforms"},
-    "loader": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device"},
-    "torch_bridge": {"base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "collate", "device", "loader"},
+    "loader": {
+        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "arrays", "json", "collate", "device"},
+    "torch_bridge": {
+        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "arrays", "json", "collate", "device",
+        "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
 }
@@ -26,7 +32,8 @@ OUTSIDE: dict[str, set[str]] = {
     "webp/": {"src/codecs"},
     "zlib.h": {"src/io"},
     "zstd.h": {"src/io"},
-    "hwy/": {"src/codecs", "src/transforms"},
+    "hwy/": {"src/codecs", "src/collate", "src/transforms"},
+    "simdjson": {"src/json"},
     "torch/": {"src/torch_bridge", "python/bindings"},
     "ATen/": {"src/torch_bridge", "python/bindings"},
     "c10/": {"src/torch_bridge", "python/bindings"},

@@ -57,6 +57,8 @@ def recognise_batches(loader: Any) -> BatchSource:
     for name in _DECISIVE:
         if getattr(cls, name, None) is not getattr(BatchDataset, name, None):
             raise NotLowered(f"{cls.__name__} overrides {name}; leave that to its base, and change the finished batch")
+    if (reason := dataset.refusal()) is not None:
+        raise NotLowered(reason)
     if loader.on_error != "raise":
         raise NotLowered(f'on_error="{loader.on_error}" looks at samples one by one, in Python')
     return BatchSource(dataset, tuple(maps), length)
@@ -66,7 +68,7 @@ def recognise_batch_collate(loader: Any, source: Optional[BatchSource]) -> tuple
     """(what explain() says, the collate function that the maker is to be told of)"""
     function = loader.collate_fn
     if source is not None and function is not collate.default_collate and source.dataset.knows_collate(function):
-        return f"{type(function).__name__}, into the batch", function
+        return f"{getattr(function, '__qualname__', type(function).__name__)}, into the batch", function
     return recognise_collate(function), None
 
 

@@ -1,4 +1,5 @@
-"""Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset, of tensors, arrays, Arrow.
+"""Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset, of tensors, arrays, Arrow,
+and this package's Arrays and Tokens.
 
 A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what default_collate
 makes of a batch. Only what default_collate gives back exactly is recognised, types by identity; the rest is refused. Nothing is
@@ -8,6 +9,7 @@ copied but indices that are Python lists: the engine reads tensors and arrays wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Optional
 
 import numpy as np
@@ -15,10 +17,14 @@ import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from .. import _core
+from ..datasets.arrays import Arrays
+from ..datasets.tokens import Tokens
 from .arrow import is_arrow, recognise_arrow
+from .mapped_arrays import is_mapped_arrays, recognise_mapped_arrays
 from .refusal import NotLowered
 from .rows import Column, RowSet
 from .tables import is_plain_table, recognise_table
+from .token_windows import recognise_tokens
 
 _NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 _ARRAY_TYPES = {np.dtype(name): name for name in _NAMES}
@@ -29,11 +35,15 @@ def is_in_memory(dataset: Any) -> bool:
     """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
-    return type(dataset) in _RECOGNISERS or is_arrow(dataset) or is_plain_table(dataset)
+    if type(dataset) in _RECOGNISERS:
+        return True
+    return is_arrow(dataset) or is_mapped_arrays(dataset) or is_plain_table(dataset)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
+    if is_mapped_arrays(dataset):
+        return recognise_mapped_arrays(dataset)
     recognise = _RECOGNISERS.get(type(dataset))
     if recognise is None:
         recognise = recognise_arrow if is_arrow(dataset) else recognise_table if is_plain_table(dataset) else None
@@ -72,7 +82,9 @@ def _array(array: np.ndarray) -> RowSet:
     if not _rows_are_plain(array.shape, array.strides, array.itemsize):
         raise NotLowered("a numpy array's rows are not contiguous; use array.copy()")
     sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
-    column = Column((array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:], mapped=type(array) is np.memmap)
+    mapped = type(array) is np.memmap
+    files = (str(array.filename) if array.filename else None,) if mapped else ()
+    column = Column((array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:], mapped=mapped, files=files)
     return RowSet("numpy array", len(array), (column,), 0)
 
 
@@ -161,15 +173,27 @@ def _concat_dataset(dataset: ConcatDataset) -> RowSet:
 
 
 def _joined(columns: Sequence[Column], lengths: Sequence[int]) -> Column:
-    first, mapped = columns[0], any(column.mapped for column in columns)
-    tables = tuple(table for column in columns for table in column.tables)
+    first = columns[0]
+    joined = replace(
+        first,
+        tables=tuple(table for column in columns for table in column.tables),
+        mapped=any(column.mapped for column in columns),
+        files=_for_each_table(columns, "files"),
+        borders=_for_each_table(columns, "borders"),
+    )
     if all(column.index_map is None for column in columns):
-        return Column(tables, *first.look, mapped=mapped)
+        return joined
     maps, rows = [], 0
     for column, length in zip(columns, lengths):
         maps.append((np.arange(length) if column.index_map is None else column.index_map) + rows)
         rows += sum(map(len, column.tables))
-    return Column(tables, *first.look, np.concatenate(maps), mapped)
+    return replace(joined, index_map=np.concatenate(maps))
+
+
+def _for_each_table(columns: Sequence[Column], name: str) -> tuple[Any, ...]:
+    if not any(getattr(column, name) for column in columns):
+        return ()
+    return tuple(part for column in columns for part in getattr(column, name) or (None,) * len(column.tables))
 
 
 def _subset(subset: Subset) -> RowSet:
@@ -185,7 +209,7 @@ def _subset(subset: Subset) -> RowSet:
             indices = np.where(indices < 0, indices + rows.length, indices)
     composed = {id(c.index_map): c.index_map for c in rows.columns if c.index_map is not None}  # columns share their maps
     maps = {key: index_map[indices] for key, index_map in composed.items()}
-    columns = tuple(Column(c.tables, *c.look, maps.get(id(c.index_map), indices), c.mapped) for c in rows.columns)
+    columns = tuple(replace(c, index_map=maps.get(id(c.index_map), indices)) for c in rows.columns)
     return RowSet(f"Subset of {rows.name}", len(indices), columns, rows.layout, alone=rows.alone)
 
 
@@ -212,10 +236,12 @@ _RECOGNISERS: dict[type, Callable[[Any], RowSet]] = {
     StackDataset: _stack_dataset,
     ConcatDataset: _concat_dataset,
     Subset: _subset,
+    Arrays: _stack_dataset,
+    Tokens: recognise_tokens,
 }
 
 # As torch ships them: methods that somebody exchanged since must run.
 _METHODS = {
     cls: {name: getattr(cls, name, None) for name in ("__getitem__", "__getitems__", "__getattr__", "__getattribute__", "__len__")}
-    for cls in (TensorDataset, StackDataset, ConcatDataset, Subset)
+    for cls in (TensorDataset, StackDataset, ConcatDataset, Subset, Arrays, Tokens)
 }

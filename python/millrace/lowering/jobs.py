@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from .rows import RowSet
 from .sources import Files
 
 _LARGE_BATCH_BYTES = 64 * 2**20
+_MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Engine(Protocol):
@@ -129,15 +131,29 @@ class RowsJob:
 
     row_set: RowSet
     fetch: Callable[[Any], Any]
+    in_order: bool = False  # rows are asked for one behind the other
     leaves_out = False
     counts_occurrences = False
     on_device = False
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
-        fields = [(c.tables, c.index_map, c.shape, c.dtype, c.mapped) for c in self.row_set.columns]
+        ahead = self._advise()
+        fields = [column.field(ahead) for column in self.row_set.columns]
         slots = ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
         gather = _core.RowGather(fields, self.row_set.length, threads, slots, memory)
         return RowsEngine(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)
+
+    def _advise(self) -> bool:
+        """Tells the system what mapped files are to be used for. Returns whether to say in advance which rows are needed.
+
+        At random places in files that fit into memory its usual reading ahead fills the cache sooner; in larger ones that would read
+        many pages for one, so it is told to leave that alone, and gets each row's pages as one request instead.
+        """
+        files = self.row_set.mapped_files
+        larger = sum(file.size for file in files) > _MEMORY_BYTES // 2
+        for file in files:
+            file.advise("sequential" if self.in_order else "random" if larger else "normal")
+        return larger and not self.in_order
 
     def rows(self, batch: Any) -> Any:
         if type(batch) is torch.Tensor and batch.dtype is torch.int64 and batch.dim() == 1 and batch.device.type == "cpu":
@@ -194,7 +210,7 @@ class RowsEngine:
             try:
                 fields = self._gather.next(timeout)
             except OSError as error:
-                if error.errno is not None:  # no memory for this batch; after a time-out it is still to come
+                if not isinstance(error, TimeoutError) or error.errno is not None:  # after a time-out the batch is still to come
                     self._turns.popleft()
                 raise
             self._turns.popleft()

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
+from torch.utils.data import SequentialSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..samplers.native import inner_sampler
 from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
 from .collate import IMAGE_AND_LABEL, recognise_collate
 from .decoding import decoded_on_device
@@ -106,7 +108,7 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
     if is_batches(loader.dataset) and not is_in_memory(loader.dataset):
         return _batch_plan(loader)
     stages = _Stages()
-    data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader.dataset))
+    data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader))
     pipeline = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     stages.ask("sampler", lambda: _sampler(loader))
     sample_types = data.sample_types if isinstance(data, RowSet) else IMAGE_AND_LABEL
@@ -158,17 +160,21 @@ def _stream(loader: Any) -> tuple[str, Stream]:
     return f"{stream.name}, its pictures read by the engine's threads, the rest in the consumer's", stream
 
 
-def _dataset(dataset: Any) -> tuple[str, Union[Source, RowSet]]:
+def _dataset(loader: Any) -> tuple[str, Union[Source, RowSet]]:
+    dataset = loader.dataset
     if is_in_memory(dataset):
         rows = recognise_rows(dataset)
-        return f"{rows.name} of {rows.length} samples in memory, copied row by row", rows
+        if loader.on_error != "raise" and rows.refuses:
+            raise NotLowered(f'on_error="{loader.on_error}" looks at samples one by one, in Python; max_token= makes some of them errors')
+        place = "mapped files" if rows.mapped_files else "memory"
+        return f"{rows.name} of {rows.length} samples in {place}, copied row by row", rows
     source = recognise_source(dataset)
     return source.name, source
 
 
 def _rows_job(loader: Any, rows: RowSet) -> RowsJob:
     fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, loader.collate_fn, loader.drop_last)
-    return RowsJob(rows, fetcher.fetch)
+    return RowsJob(rows, fetcher.fetch, type(inner_sampler(loader._index_sampler)) is SequentialSampler)
 
 
 def _transform(source: Union[Source, Stream]) -> tuple[str, _core.ImagePipeline]:

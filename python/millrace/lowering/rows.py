@@ -10,6 +10,8 @@ from typing import Any, Optional, Union
 import numpy as np
 import torch
 
+from .. import _core
+
 Table = Union[torch.Tensor, np.ndarray]
 
 
@@ -17,8 +19,10 @@ Table = Union[torch.Tensor, np.ndarray]
 class Column:
     """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same).
 
-    `mapped`: the tables lie in mapped files, so that reading a row may have to wait for the disk.
-    `made`: the dtype of batches, to which the gathered rows are converted once per batch; None: `dtype`, that of the tables.
+    `mapped`: the tables lie in mapped files, so that reading a row may have to wait for the disk, and files may be cut short.
+    `made`: the dtype of batches; None: `dtype`, that of the tables. Whole numbers are widened as they are gathered, others converted
+    once per batch.
+    `files`, `borders`: one per table, or none; `highest`, `excluded`: as `_core.RowGather` has them.
     """
 
     tables: tuple[Table, ...]
@@ -28,15 +32,37 @@ class Column:
     made: Optional[str] = None
     index_map: Optional[np.ndarray] = None
     mapped: bool = False
+    files: tuple[Any, ...] = ()
+    borders: tuple[Any, ...] = ()
+    highest: Optional[int] = None
+    excluded: Optional[tuple[Optional[int], int, int]] = None
+
+    @property
+    def gathered(self) -> str:
+        """The dtype that rows have when they come out of the engine."""
+        return self.made if self.made is not None and _core.widens(self.dtype, self.made) else self.dtype
 
     @property
     def row_bytes(self) -> int:
-        return math.prod(self.shape) * getattr(torch, self.dtype).itemsize
+        """Of a batch."""
+        return math.prod(self.shape) * getattr(torch, self.gathered).itemsize
 
     @property
     def look(self) -> tuple[Any, ...]:
         """What must be equal for rows to be of one batch."""
-        return self.sample_type, self.dtype, self.shape, self.made
+        return self.sample_type, self.dtype, self.shape, self.made, self.highest, self.excluded
+
+    def field(self, reads_ahead: bool = False) -> tuple[Any, ...]:
+        """As `_core.RowGather` takes it."""
+        options = {
+            "made": self.gathered,
+            "highest": self.highest,
+            "excluded": self.excluded,
+            "files": self.files or None,
+            "borders": self.borders or None,
+            "reads_ahead": reads_ahead,
+        }
+        return self.tables, self.index_map, self.shape, self.dtype, self.mapped, options
 
 
 @dataclass(frozen=True)
@@ -55,6 +81,17 @@ class RowSet:
     alone: bool = True
 
     @property
+    def refuses(self) -> bool:
+        """Whether samples are errors because of what they hold."""
+        return any(column.highest is not None for column in self.columns)
+
+    @property
+    def mapped_files(self) -> list[_core.MappedFile]:
+        """Those whose pages the system may be advised on, each once."""
+        files = (file for column in self.columns for file in column.files if isinstance(file, _core.MappedFile))
+        return list({id(file): file for file in files}.values())
+
+    @property
     def row_bytes(self) -> int:
         return sum(column.row_bytes for column in self.columns)
 
@@ -68,7 +105,8 @@ class RowSet:
         """The function that puts the columns' batches together as default_collate does."""
         flat = (list, tuple(range(len(self.columns))))
         assemble = list if self.layout == flat else _assembler(self.layout)
-        converted = {i: getattr(torch, column.made) for i, column in enumerate(self.columns) if column.made is not None}
+        made = ((i, column.made) for i, column in enumerate(self.columns) if column.made not in (None, column.gathered))
+        converted = {i: getattr(torch, dtype) for i, dtype in made}
         if not converted:
             return assemble
         return lambda fields: assemble([f.to(converted[i]) if i in converted else f for i, f in enumerate(fields)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..samplers import BatchSampler, native
+from ..samplers import BatchSampler, RandomSampler, native
 from ..samplers.global_order import GlobalOrderSampler
 
 
@@ -15,8 +15,9 @@ def is_plain(index_sampler: Any) -> bool:
 
 
 def has_torchs_order(index_sampler: Any) -> bool:
-    """Of one that is plain: whether torch has the sampler, too."""
-    return not isinstance(index_sampler.sampler, GlobalOrderSampler)
+    """Of one that is plain: whether torch would give the same order."""
+    sampler = native(index_sampler.sampler)
+    return not isinstance(sampler, GlobalOrderSampler) and not (isinstance(sampler, RandomSampler) and sampler.is_computed())
 
 
 def sampler_name(index_sampler: Any) -> str:

@@ -44,16 +44,26 @@ class RandomSampler(Resumable, data.RandomSampler):
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per sample, and the first
     index comes at once. Resuming a sampler with a generator of its own puts the generator back, too.
+
+    One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are shuffled without
+    replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and a Python int). Its seed is drawn as torch's.
     """
 
     seekable = True
+    _COMPUTED_ABOVE = 2**31
+
+    def is_computed(self) -> bool:
+        """Whether the order is not torch's, because there are so many samples."""
+        return not self.replacement and self.num_samples == len(self.data_source) > getattr(
+            self.data_source, "computed_shuffle_above", self._COMPUTED_ABOVE
+        )
 
     def __iter__(self) -> SamplerIterator:
         state = self._resume()
         start, origin = state["position"] if state else 0, Origin(state, self.generator)
         reader = (
             BlockReader(lambda: self._blocks(origin), start)
-            if self.replacement or self.generator is not None
+            if self.replacement or (self.generator is not None and not self.is_computed())
             else OrderReader(lambda: self._order(origin, start), start)
         )
         return self._follow(reader, origin.state)
@@ -64,6 +74,8 @@ class RandomSampler(Resumable, data.RandomSampler):
         length = self.num_samples
         if length and not n:
             raise ZeroDivisionError("integer division or modulo by zero")  # torch's, for a data source that has become empty
+        if self.is_computed():
+            return _core.KeyedPermutation(n, seed & SEED_BITS, 0).at, length, max(length - start, 0)
         return _core.RandomPermutation(n, seed & SEED_BITS).at, length, max(length - start, 0)
 
     def _blocks(self, origin: Origin) -> Iterator[Indices]:

@@ -135,10 +135,10 @@ class ChunkShuffle(ShardShuffle):
 
         return order
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def _checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
         if self._follows_state and isinstance(state, Mapping) and isinstance(state.get("streams"), int) and state["streams"] > 0:
             self.streams = state["streams"]
-        super().load_state_dict(state)
+        return super()._checked(state)
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "buffer_chunks": self.buffer_chunks, "streams": self.streams}

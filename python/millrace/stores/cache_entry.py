@@ -1,8 +1,8 @@
 """One object in the disk cache: a sparse data file, and a map that says which blocks of it are there.
 
 The map begins with a line of JSON (padded to 4096 bytes, its checksum in front); then 8 bytes per block: a mark and the block's
-CRC32C, written when its bytes are. `lock_fd`, a descriptor of the map that nobody copies, carries the locks, which the kernel ends
-with the process:
+CRC32C, written when its bytes are; then the note of what was verified (src/io/verified_blocks.h), if there is one. `lock_fd`, a
+descriptor of the map that nobody copies, carries the locks, which the kernel ends with the process:
 
 - flock, shared, while the entry is in use: only who gets it exclusively may evict;
 - a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for the lock.
@@ -32,8 +32,8 @@ class CacheEntry:
 
     map_offset = HEADER_BYTES
 
-    def __init__(self, data_fd: int, map_fd: int, lock_fd: int, size: int, name: str) -> None:
-        self.data_fd, self.map_fd, self.lock_fd, self.size, self.name = data_fd, map_fd, lock_fd, size, name
+    def __init__(self, data_fd: int, map_fd: int, lock_fd: int, size: int) -> None:
+        self.data_fd, self.map_fd, self.lock_fd, self.size = data_fd, map_fd, lock_fd, size
         _open_entries.add(self)
 
     def lock(self, first: int, count: int) -> bool:
@@ -90,7 +90,7 @@ def unlock(fd: int) -> None:
 def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -> None:
     """A map without blocks, at full length, so that a full disk is noticed now."""
     blocks = -(-size // block_bytes)
-    header = {"id": os.urandom(12).hex(), "url": shown(url)[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
+    header = {"url": shown(url)[:300], "size": size, "version": version[:300], "block_bytes": block_bytes}
     line = json.dumps(header).encode()
     start = MAGIC + b"%08x " % zlib.crc32(line) + line
     with open(path, "xb", buffering=0) as file:
@@ -99,18 +99,18 @@ def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -
             raise OSError(28, "no space left for the map of a cache entry", str(path))
 
 
-def name_of_map(map_fd: int, size: int, version: str, block_bytes: int) -> str | None:
-    """The name that it alone has; None unless its header is whole, of this version of the object, and its records are all there."""
+def is_map_of(map_fd: int, size: int, version: str, block_bytes: int) -> bool:
+    """Its header is whole, of this version of the object, and its records are all there."""
     raw = os.pread(map_fd, HEADER_BYTES, 0)
     if len(raw) < HEADER_BYTES or not raw.startswith(MAGIC):
-        return None
+        return False
     checksum, _, line = raw[len(MAGIC):].rstrip(b" ").partition(b" ")
     try:
         if int(checksum, 16) != zlib.crc32(line):
-            return None
+            return False
         header = json.loads(line)
     except ValueError:
-        return None
+        return False
     wanted = HEADER_BYTES + 8 * -(-size // block_bytes)
     same = (header.get("size"), header.get("version"), header.get("block_bytes")) == (size, version[:300], block_bytes)
-    return str(header.get("id")) if same and os.fstat(map_fd).st_size == wanted else None
+    return same and os.fstat(map_fd).st_size >= wanted

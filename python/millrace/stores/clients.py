@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UnavailableError
-from .locations import OBJECT_STORES, Location
+from .locations import OBJECT_STORES, Location, shown
 
 # Of a response. Each costs a tenth of a millisecond of Python; what came of one before a transfer broke is lost.
 CHUNK_BYTES, MOST_CHUNK_BYTES = 256 << 10, 1 << 20
@@ -55,6 +55,11 @@ class ObstoreClient:
         else:
             self._store = obstore.store.from_url(location.root, client_options=client, **options)
 
+    @property
+    def store(self) -> Any:
+        """obstore's own object, for libraries that take one."""
+        return self._store
+
     async def head(self, path: str) -> Meta:
         return _meta(await self._obstore.head_async(self._store, path))
 
@@ -84,7 +89,7 @@ class FsspecClient:
             raise UnavailableError(f"fsspec needs another package for {location.scheme}://: {error}") from error
         except ValueError as error:
             known = ", ".join(sorted(OBJECT_STORES))
-            raise ValueError(f"{location.url!r}: {error}; millrace reads {known} and fsspec's schemes") from error
+            raise ValueError(f"{shown(location.url)!r}: {error}; millrace reads {known} and fsspec's schemes") from error
 
     async def head(self, path: str) -> Meta:
         info = await asyncio.to_thread(self._fs.info, path)

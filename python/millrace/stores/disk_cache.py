@@ -1,10 +1,12 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
 
 An entry is one version of an object (its map says which: size, ETag or date; another one takes its place; what has neither is not
-cached), a sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a process may
-be killed at any instruction: what it had finished stays, and whoever reads the object next goes on from there. A process verifies
-a block before its first read of it, unless it wrote it itself; one that does not match is fetched again. Nothing is flushed:
-after a crash of the machine the verification finds what did not reach the disk.
+cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file that fills block by block. A block counts once
+its checksum stands in the map beside it, so a process may be killed at any instruction: what it had finished stays, and whoever reads
+the object next goes on from there. Blocks that come from the disk are verified before they are read, by everyone who opens the entry,
+and so is all that was written before the machine started last; one that does not match is fetched again. Nothing is flushed: after a
+crash of the machine the verification finds what did not reach the disk. What has stayed in memory since some process verified or wrote
+it is not verified again, as long as nobody wrote to the file (src/io/verified_blocks.h says what that rests on).
 
 Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
 those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different
@@ -30,7 +32,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .cache_entry import CacheEntry, name_of_map, unlock, write_map
+from ..signed_urls import unsigned
+from .cache_entry import CacheEntry, is_map_of, unlock, write_map
 from .settings import BLOCK_BYTES
 
 FREE_SHARE = 0.1
@@ -60,7 +63,7 @@ class DiskCache:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._files: list[Any] = []  # BlockFiles whose numbers are not added up yet
-        self._hits = self._misses = self._repaired = self._evicted = self._bypassed = 0
+        self._hits = self._misses = self._verified = self._repaired = self._evicted = self._bypassed = 0
         self._rest_until = 0.0
         self._warned = False
 
@@ -127,10 +130,9 @@ class DiskCache:
                 fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
             map_fd, lock_fd, data_fd = fds
             fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
-            known_as = name_of_map(map_fd, size, version, BLOCK_BYTES)
-            if known_as is not None and os.fstat(data_fd).st_size == size:
+            if is_map_of(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
-                entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size, known_as), []
+                entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
                 return entry
         except (FileNotFoundError, BlockingIOError):
             pass
@@ -257,16 +259,19 @@ class DiskCache:
     def _add(self, stats: dict[str, Any]) -> None:
         self._hits += stats["hit_blocks"]
         self._misses += stats["miss_blocks"]
+        self._verified += stats["verified_blocks"]
         self._repaired += stats["repaired_blocks"]
 
     def stats(self) -> dict[str, Any]:
         """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them), "hit_rate" (None before
-        the first), "repaired" (blocks that did not match), "evicted" (entries), "bypassed" (objects read without the cache).
+        the first), "verified" (blocks that were compared with their checksum), "repaired" (those that did not match), "evicted" (entries),
+        "bypassed" (objects read without the cache).
         Of the folder: "entries", "bytes" (on disk)."""
         with self._lock:
             live = [f.stats() for f in self._files]
             hits = self._hits + sum(s["hit_blocks"] for s in live)
             misses = self._misses + sum(s["miss_blocks"] for s in live)
+            verified = self._verified + sum(s["verified_blocks"] for s in live)
             repaired = self._repaired + sum(s["repaired_blocks"] for s in live)
         entries = size = 0
         with contextlib.suppress(OSError):
@@ -275,8 +280,8 @@ class DiskCache:
                     entries += item.name.endswith(".map")
                     size += item.stat().st_blocks * 512
         return {
-            "hits": hits, "misses": misses, "hit_rate": hits / (hits + misses) if hits + misses else None, "repaired": repaired,
-            "evicted": self._evicted, "bypassed": self._bypassed, "entries": entries, "bytes": size,
+            "hits": hits, "misses": misses, "hit_rate": hits / (hits + misses) if hits + misses else None, "verified": verified,
+            "repaired": repaired, "evicted": self._evicted, "bypassed": self._bypassed, "entries": entries, "bytes": size,
         }
 
 
@@ -289,7 +294,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _stem(url: str) -> str:
-    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return hashlib.sha256(unsigned(url).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _on_disk(fd: int) -> int:

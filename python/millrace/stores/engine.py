@@ -19,6 +19,7 @@ from .clients import client_for
 from .locations import Location
 
 IDLE_SECONDS = 0.2
+MOST_CLIENTS = 64
 EXIT_SECONDS = 5.0  # what the interpreter's end waits for the thread at most
 
 
@@ -77,11 +78,13 @@ class Engine:
         self.loop.stop()
 
     def client(self, location: Location, options: dict[str, Any] | None, connect_timeout: float) -> Any:
-        """Connections are kept and shared per store and options. On the engine's thread."""
+        """Connections are kept and shared per store and options; a signed URL is a store of its own. On the engine's thread."""
         key = (location.scheme, location.root, repr(sorted((options or {}).items(), key=lambda item: item[0])), connect_timeout)
-        if key not in self._clients:
-            self._clients[key] = client_for(location, options, connect_timeout)
-        return self._clients[key]
+        client = self._clients.pop(key, None) or client_for(location, options, connect_timeout)
+        self._clients[key] = client
+        if len(self._clients) > MOST_CLIENTS:
+            del self._clients[next(iter(self._clients))]  # used longest ago; whoever has it goes on with it
+        return client
 
 
 async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:

@@ -58,5 +58,6 @@ def without_secrets(text: str) -> str:
 
 def _checked(location: Location) -> Location:
     if not location.path:
-        raise ValueError(f"{location.url!r} names a store but no object in it; write {location.root.rstrip('/')}/path/of/the/object")
+        store = shown(location.root).rstrip("/?.")
+        raise ValueError(f"{shown(location.url)!r} names a store but no object in it; write {store}/path/of/the/object")
     return location

@@ -11,9 +11,10 @@ from typing import Any
 
 from .._core import ByteSource, open_local_file
 from ..errors import UnavailableError
+from .clients import Meta
 from .disk_cache import DiskCache
 from .engine import engine_with
-from .locations import locate
+from .locations import Location, locate
 from .scheduler import Scheduler
 from .settings import Settings
 from .transfer import Transfer
@@ -40,23 +41,34 @@ def open_source(
     if location.local is not None:
         return open_local_file(location.local, "" if location.url == location.local else location.url)
     chosen = Settings(memory=memory, store_options=store_options or {}, **settings)
-    held = DiskCache.of(cache)
+    return RemoteObject(location, chosen, DiskCache.of(cache)).open()
 
-    def make(engine: Any) -> Scheduler:
-        return Scheduler(engine, chosen, held, sequential=False)
 
-    owner = engine_with(make)
-    transfer = Transfer(owner, location)
-    ready = transfer.ready
-    owner.queue.append(transfer)
-    owner.engine.post(owner.start)
-    try:
-        source = ready.result()
-    except BaseException:
-        owner.engine.post(owner.close)
-        raise
-    transfer.ready, transfer.handed_out = None, True
-    return source
+class RemoteObject:
+    """An object that can be opened again and again, on any thread and in forked processes, always the same version of it.
+
+    The store is asked for size and version when it is opened first. `meta` has them from then on.
+    """
+
+    def __init__(self, location: Location, settings: Settings, cache: DiskCache | None) -> None:
+        self.location, self.settings, self.cache = location, settings, cache
+        self.meta: Meta | None = None
+        self._whole = False
+
+    def open(self) -> ByteSource:
+        owner = engine_with(lambda engine: Scheduler(engine, self.settings, self.cache, sequential=False))
+        transfer = Transfer(owner, self.location, self.meta, self._whole)
+        ready = transfer.ready
+        owner.queue.append(transfer)
+        owner.engine.post(owner.start)
+        try:
+            source = ready.result()
+        except BaseException:
+            owner.engine.post(owner.close)
+            raise
+        self.meta, self._whole = transfer.meta, transfer.whole
+        transfer.ready, transfer.handed_out = None, True
+        return source
 
 
 class ShardStream(Iterator[tuple[str, ByteSource]]):

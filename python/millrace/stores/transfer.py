@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core import BlockFile
 from ..errors import corrupt_data
+from ..signed_urls import is_signed, unsigned
 from .clients import CHUNK_BYTES, MOST_CHUNK_BYTES, Meta, RangesUnsupported
 from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
 from .locations import Location, shown
@@ -38,18 +39,20 @@ class Patience:
 
 
 class Transfer:
-    def __init__(self, owner: Scheduler, location: Location) -> None:
+    """`meta`, `whole`: what an earlier transfer of the object found out, so that the store is not asked again."""
+
+    def __init__(self, owner: Scheduler, location: Location, meta: Meta | None = None, whole: bool = False) -> None:
         self.owner, self.location, self.settings = owner, location, owner.settings
         self.ready: concurrent.futures.Future | None = concurrent.futures.Future()
         self.file: BlockFile | None = None
         self.entry: Any = None  # of the disk cache
-        self.meta: Meta | None = None
+        self.meta = meta
         self.busy: set[int] = set()  # blocks that a run is bringing
         self.cursor = 0  # blocks before were asked for ahead of the reader
         self.urgent = False  # the consumer waits for it
         self.handed_out = False
         self.known = False  # the cache has an entry of it
-        self.whole = False  # the server sends whole objects only
+        self.whole = whole  # the server sends whole objects only
         self.tasks: set[asyncio.Task] = set()
         self._use_blocks(BLOCK_BYTES if owner.sequential or owner.cache is not None else SMALL_BLOCK_BYTES)
 
@@ -63,8 +66,10 @@ class Transfer:
             self._client = self.owner.engine.client(self.location, self.settings.store_options, self.settings.connect_timeout)
             response = None
             cache = self.owner.cache
-            if self.known:
-                self.meta = await self._retrying(lambda: self._client.head(self.location.path))
+            if self.meta is not None:
+                pass
+            elif self.known:
+                self.meta = await self._retrying(self._look)
             else:
                 response = await self._retrying(self._first_range)
                 self.meta = response[0]
@@ -87,17 +92,27 @@ class Transfer:
 
     def _make_file(self) -> None:
         settings, entry = self.settings, self.entry
-        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset,
-                                             "verified_as": entry.name}
+        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
         self.file = BlockFile(
-            self.location.url, self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd, sequential=self.owner.sequential,
-            max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
+            unsigned(self.location.url), self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd,
+            sequential=self.owner.sequential, max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
         )
         if entry is not None:
             self.owner.cache.watch(self.file)
 
     def _first_blocks(self) -> int:
         return 1 if self.block_bytes == SMALL_BLOCK_BYTES else self.request_blocks
+
+    async def _look(self) -> Meta:
+        """Size and version. What was signed for GET forbids HEAD: there a byte is asked for."""
+        if not is_signed(self.location.url):
+            return await self._client.head(self.location.path)
+        self.owner.counts.requests += 1
+        try:
+            return (await self._within_stall(self._client.get(self.location.path, 0, 1, None)))[0]
+        except RangesUnsupported:
+            self.whole = True
+            return (await self._within_stall(self._client.get(self.location.path, 0, None, None)))[0]
 
     async def _first_range(self) -> Any:
         """The first range says how large the object is, too: one round trip to the first byte."""

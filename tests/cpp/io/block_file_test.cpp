@@ -1,14 +1,9 @@
-// BlockFile: bytes in any order to any number of readers, held within bounds, shared through the disk cache's map.
+// BlockFile: bytes in any order to any number of readers, held within bounds; block_file_cache_test.cpp has the disk cache.
 #include "io/block_file.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -17,81 +12,11 @@
 #include <vector>
 
 #include "../in_child.h"
-#include "../scratch_folder.h"
-#include "io/crc32c.h"
+#include "block_files.h"
 #include "millrace/error.h"
 
 namespace millrace {
 namespace {
-
-constexpr int64_t kBlock = 1000;
-
-std::vector<uint8_t> pattern(int64_t bytes) {
-  std::vector<uint8_t> data(static_cast<size_t>(bytes));
-  std::mt19937 random(7);
-  for (auto& byte : data) byte = static_cast<uint8_t>(random());
-  return data;
-}
-
-std::span<const uint8_t> part(const std::vector<uint8_t>& data, int64_t offset, int64_t bytes) {
-  const auto size = static_cast<int64_t>(data.size());
-  offset = std::min(offset, size);
-  return {data.data() + offset, static_cast<size_t>(std::min(bytes, size - offset))};
-}
-
-std::shared_ptr<BlockFile> make(int64_t size, bool sequential = false, int64_t max_held = 0) {
-  BlockFileOptions options;
-  options.name = "s3://bucket/object";
-  options.size = size;
-  options.block_bytes = kBlock;
-  options.sequential = sequential;
-  options.max_held_bytes = max_held;
-  return std::make_shared<BlockFile>(options);
-}
-
-std::vector<uint8_t> read(const ByteSource& source, int64_t offset, int64_t bytes) {
-  std::vector<uint8_t> into(static_cast<size_t>(bytes));
-  source.read_at(offset, into);
-  return into;
-}
-
-// What a fetcher does, until stopped: brings what is asked for, in pieces of any size.
-class Fetcher {
- public:
-  Fetcher(BlockFile& file, const std::vector<uint8_t>& data, unsigned seed) : thread_([this, &file, &data, seed] {
-    std::mt19937 random(seed);
-    while (!stop_) {
-      for (const int64_t block : file.take_wanted()) {
-        for (int64_t at = block * kBlock, end = std::min<int64_t>(at + kBlock, file.size()); at < end;) {
-          const int64_t bytes = std::min<int64_t>(end - at, 1 + random() % 700);
-          file.write(at, part(data, at, bytes));
-          at += bytes;
-        }
-      }
-      std::this_thread::yield();
-    }
-  }) {}
-  ~Fetcher() {
-    stop_ = true;
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
-
-TEST(Crc32c, KnownValuesAndPieces) {
-  const std::string digits = "123456789";
-  const auto* bytes = reinterpret_cast<const uint8_t*>(digits.data());
-  EXPECT_EQ(crc32c(0, {bytes, 9}), 0xe3069283u);
-  EXPECT_EQ(crc32c_portable(0, {bytes, 9}), 0xe3069283u);
-  const auto data = pattern(5000);
-  for (const size_t cut : {0, 1, 7, 8, 9, 2500, 4999, 5000}) {
-    const std::span<const uint8_t> all(data);
-    EXPECT_EQ(crc32c(crc32c(0, all.first(cut)), all.subspan(cut)), crc32c_portable(0, all)) << cut;
-  }
-}
 
 TEST(BlockFile, TakesWhatContinuesABlockOnce) {
   const auto data = pattern(2500);
@@ -237,131 +162,6 @@ TEST(BlockFile, ManyReadersAndRacingTransfers) {
     }
     EXPECT_EQ(file->stats().readers, 0);
   }
-}
-
-struct CacheFiles {
-  ScratchFolder folder;
-  int data, map;
-  explicit CacheFiles(int64_t size)
-      : data(::open((folder / "data").c_str(), O_RDWR | O_CREAT, 0600)), map(::open((folder / "map").c_str(), O_RDWR | O_CREAT, 0600)) {
-    EXPECT_EQ(::ftruncate(data, size), 0);
-    EXPECT_EQ(::ftruncate(map, 64 + 8 * ((size + kBlock - 1) / kBlock)), 0);
-  }
-  ~CacheFiles() {
-    ::close(data);
-    ::close(map);
-  }
-  std::shared_ptr<BlockFile> open(int64_t size, int64_t block_bytes = kBlock) const {
-    BlockFileOptions options;
-    options.name = "https://host/object";
-    options.size = size;
-    options.block_bytes = block_bytes;
-    options.cache_fd = data;
-    options.map_fd = map;
-    options.map_offset = 64;
-    return std::make_shared<BlockFile>(options);
-  }
-};
-
-TEST(BlockFileInCache, SharesWholeBlocksOnly) {
-  const auto data = pattern(4500);
-  const CacheFiles files(4500);
-  const auto one = files.open(4500), two = files.open(4500);
-  one->write(0, part(data, 0, 2700));
-  two->refresh();
-  EXPECT_EQ(two->filled(1), 1000);
-  EXPECT_EQ(two->filled(2), 0) << "begun, not whole";
-  two->write(2000, part(data, 2000, 2500));
-  one->refresh();
-  one->write(2700, part(data, 2700, 300));
-  EXPECT_TRUE(one->stats().complete && two->stats().complete);
-  EXPECT_EQ(read(*one->reader(), 0, 4500), data);
-  EXPECT_EQ(read(*two->reader(), 0, 4500), data);
-  EXPECT_EQ(two->stats().hit_blocks, 2);
-  EXPECT_EQ(two->stats().miss_blocks, 3);
-  EXPECT_EQ(files.open(4500)->next_missing(0), 5);
-}
-
-TEST(BlockFileInCache, FetchesAgainWhatDoesNotMatch) {
-  const auto data = pattern(4500);
-  const CacheFiles files(4500);
-  files.open(4500)->write(0, data);
-  const uint8_t wrong = static_cast<uint8_t>(data[1234] ^ 1);
-  ASSERT_EQ(::pwrite(files.data, &wrong, 1, 1234), 1);
-  ASSERT_EQ(::ftruncate(files.data, 4100), 0);  // and the last block is cut
-  const auto file = files.open(4500);
-  const Fetcher fetcher(*file, data, 9);
-  const auto source = file->reader();
-  EXPECT_EQ(read(*source, 1200, 100), std::vector<uint8_t>(data.begin() + 1200, data.begin() + 1300));
-  EXPECT_EQ(read(*source, 0, 4500), data);
-  EXPECT_EQ(file->stats().repaired_blocks, 2);
-  file->refresh();
-  EXPECT_EQ(read(*files.open(4500)->reader(), 0, 4500), data) << "for those who come later, too";
-}
-
-// Each of them sees that others read the block, too: somebody has to give it up.
-TEST(BlockFileInCache, ManyReadersOfADamagedBlock) {
-  constexpr int64_t kLarge = 4 << 20;
-  const auto data = pattern(kLarge);
-  const CacheFiles files(kLarge);
-  files.open(kLarge, kLarge)->write(0, data);
-  const uint8_t wrong = static_cast<uint8_t>(data[1234] ^ 1);
-  ASSERT_EQ(::pwrite(files.data, &wrong, 1, 1234), 1);
-  const auto file = files.open(kLarge, kLarge);
-  std::atomic<int> done{0};
-  std::vector<std::thread> readers;
-  for (int64_t i = 0; i < 4; ++i)
-    readers.emplace_back([&, i, source = file->reader()] {
-      if (read(*source, 1234 + i, 1)[0] == data[static_cast<size_t>(1234 + i)]) ++done;
-    });
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (done < 4 && std::chrono::steady_clock::now() < until)
-    if (!file->take_wanted().empty()) file->write(0, data);
-  ASSERT_EQ(done, 4);
-  for (auto& reader : readers) reader.join();
-  EXPECT_EQ(file->stats().repaired_blocks, 1);
-}
-
-TEST(BlockFileInCache, RemembersWhatItVerified) {
-  const auto data = pattern(4500);
-  const CacheFiles files(4500);
-  BlockFileOptions options;
-  options.size = 4500;
-  options.block_bytes = kBlock;
-  options.cache_fd = files.data;
-  options.map_fd = files.map;
-  options.map_offset = 64;
-  options.verified_as = files.folder.path();
-  std::make_shared<BlockFile>(options)->write(0, data);
-  struct stat before;
-  ASSERT_EQ(::fstat(files.data, &before), 0);
-  const uint8_t wrong = static_cast<uint8_t>(data[1234] ^ 1);
-  ASSERT_EQ(::pwrite(files.data, &wrong, 1, 1234), 1);
-  const timespec same[2] = {before.st_atim, before.st_mtim};
-  ASSERT_EQ(::futimens(files.data, same), 0);
-  EXPECT_EQ(read(*std::make_shared<BlockFile>(options)->reader(), 1234, 1)[0], wrong) << "not verified again";
-  const timespec other[2] = {before.st_atim, {before.st_mtim.tv_sec + 1, 0}};
-  ASSERT_EQ(::futimens(files.data, other), 0);
-  const auto file = std::make_shared<BlockFile>(options);
-  const Fetcher fetcher(*file, data, 9);
-  EXPECT_EQ(read(*file->reader(), 1234, 1)[0], data[1234]);
-}
-
-TEST(BlockFileInCache, GoesOnInMemoryWhenTheDiskIsFull) {
-  const auto data = pattern(9500);
-  CacheFiles files(9500);
-  ::close(files.data);
-  files.data = ::memfd_create("full", MFD_ALLOW_SEALING);
-  ASSERT_EQ(::ftruncate(files.data, 2500), 0);
-  ASSERT_EQ(::fcntl(files.data, F_ADD_SEALS, F_SEAL_GROW), 0);  // a disk with room for 2,500 bytes
-  const auto file = files.open(9500);
-  EXPECT_EQ(file->write(0, part(data, 0, 2300)), 2300);
-  EXPECT_EQ(file->stats().cache_errno, 0);
-  EXPECT_EQ(file->write(2300, part(data, 2300, 7200)), 7200);
-  EXPECT_EQ(file->stats().cache_errno, EPERM);
-  EXPECT_EQ(file->stats().held_bytes, 7500) << "the block that had begun has moved";
-  EXPECT_EQ(read(*file->reader(), 0, 9500), data);
-  EXPECT_EQ(files.open(9500)->next_missing(0), 2) << "only what is on disk is there for others";
 }
 
 TEST(BlockFile, AForkedChildDoesNotWait) {

@@ -15,6 +15,7 @@ import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
 from ... import _core, samplers
+from ...pad import Pad
 from ...ranks import local_world_size
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
@@ -120,6 +121,9 @@ class ChunkedDataset(BatchDataset):
             "decode a chunk of their own; shuffle with sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or "
             "raise cache_bytes until all fit"
         )
+
+    def knows_collate(self, collate_fn: Any) -> bool:
+        return type(collate_fn) is Pad
 
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _ChunkMaker(self, options)
@@ -257,4 +261,12 @@ def _put(values: list[Any], found: list[Any], places: np.ndarray) -> None:
 
 
 def _size_of(columns: Sequence[Any]) -> int:
-    return sum(column.nbytes for column in columns)
+    return sum(map(_memory_of, columns))
+
+
+def _memory_of(column: Any) -> int:
+    """Rows that overlap, such as windows of a series, share their bytes."""
+    if not isinstance(column, np.ndarray) or column.size == 0:
+        return column.nbytes
+    spanned = sum((size - 1) * abs(step) for size, step in zip(column.shape, column.strides)) + column.itemsize
+    return min(column.nbytes, spanned)

@@ -74,6 +74,10 @@ class BatchDataset(Dataset):
         """Whether a maker makes what this function, which is not default_collate, would."""
         return False
 
+    def refusal(self) -> Optional[str]:
+        """Why its batches cannot be made in threads, and what to change; None: they can."""
+        return None
+
     def order_advice(self, sampler: Any) -> Optional[str]:
         """What a sampler's order costs this dataset and which to use instead; None when there is nothing to say."""
         return None

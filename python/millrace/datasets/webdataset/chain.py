@@ -14,6 +14,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Optional
 
 import torch
@@ -21,6 +22,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from millrace.ranks import world
 
+from .divided import is_divided_by_accelerate
 from .flow import Context, Flow, Place, Stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
@@ -98,6 +100,7 @@ class Chain(Fluent, IterableDataset):
         self._latest: Optional[Run] = None
         self._pending: Optional[dict[str, Any]] = None
         self._world: Optional[tuple[int, int]] = None
+        self._undivided = False  # where it was sent from, somebody else divided it among the ranks
 
     # ---------------------------------------------------------------- to be defined
 
@@ -205,6 +208,8 @@ class Chain(Fluent, IterableDataset):
     def _begin(self, run: Run) -> Optional[list[Any]]:
         """The entries of the place at which the run begins; None at the start of the epoch."""
         pending, run.reader = self._pending, Reader.here(self._world)
+        if self._undivided or is_divided_by_accelerate(self):
+            run.reader = replace(run.reader, rank=0, ranks=1)
         run.epoch, places = self.epoch, None
         worker = get_worker_info()
         if worker is not None and worker.id == 0 and pending is None and self._began_in != os.getpid() and self._shuffles:
@@ -328,8 +333,8 @@ class Chain(Fluent, IterableDataset):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """For worker processes that are not forked: they see the epochs that are set here, and which rank this is."""
-        return {**self.__dict__, "_latest": None, "_told": None, "_world": world()}
+        """For worker processes that are not forked: they see the epochs that are set here, which rank this is, and who divides."""
+        return {**self.__dict__, "_latest": None, "_told": None, "_world": world(), "_undivided": is_divided_by_accelerate(self)}
 
 
 def _as_stage(thing: Any) -> Stage:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Optional, Union
 
 from millrace.ranks import world
+from millrace.signed_urls import unsigned
 
 from .chain import ENDLESS, Chain, seed_of
 from .flow import Context, Flow
@@ -19,7 +20,8 @@ from .urls import expand_urls
 
 
 class WebDataset(Chain):
-    """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__": shard, "jpg": ..., "cls": ...}.
+    """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__": shard, "jpg": ..., "cls": ...};
+    the shard's name is its URL without signatures and passwords (millrace/signed_urls.py).
 
     An IterableDataset; fluent methods (fluent.py) append stages, each making a new dataset:
 
@@ -43,7 +45,8 @@ class WebDataset(Chain):
         detshuffle: no effect, as shuffles are deterministic.
         nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples where there are too few;
             "shards", "samples": these only. None: everybody reads all. Or a function from an iterator of {"url": ...} to one of those that
-            this reader takes, as webdataset's.
+            this reader takes, as webdataset's. While a loader that Accelerate prepared gives each rank its part, ranks do not divide here
+            (a function does what it does: leave it out).
         select_files, rename_files: functions of the names in the archives, called in the order rename, select.
         empty_check: a reader that finds no sample in its shards raises ValueError.
         verbose: prints which shard is opened.
@@ -144,7 +147,7 @@ class WebDataset(Chain):
                 share = self.shards.share(context)
                 if not lines:
                     lines.append(f"{share.why}, in epoch {self.epoch}:")
-                names = ", ".join(self.urls[number] for number in share.shards[:8]) + (", ..." if len(share.shards) > 8 else "")
+                names = ", ".join(unsigned(self.urls[number]) for number in share.shards[:8]) + (", ..." if len(share.shards) > 8 else "")
                 part = "" if share.stride == 1 else f", every {share.stride}. sample from number {share.offset}"
                 lines.append(f"  rank {rank}, worker {worker}: {len(share.shards)} of {len(self.urls)} shards{part}: {names}")
         return "\n".join(lines)

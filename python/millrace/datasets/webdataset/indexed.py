@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 import os
+import resource
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -16,10 +17,19 @@ from millrace import _core
 from .flow import Stage
 from .handlers import reraise_exception
 from .indexes import index_of
-from .open_shards import StoreOptions, is_local, open_shard
+from .open_shards import StoreOptions, is_local, local_path, remote_object
 from .stages import LEFT_OUT, Each
 
 _BUILDERS = 8  # shards whose index is made at once: one that waits for a disk or a store lets others go on
+_MEMORY = 1 << 30  # of all remote shards that are open; at least 4 MiB of each
+_MOST_OPEN = 256
+_DESCRIPTORS = 10  # of a remote shard that is open, with the disk cache
+
+
+class _Remote(NamedTuple):
+    name: str
+    size: int
+    open: Callable[[], _core.ByteSource]
 
 
 class IndexedWebDataset(Dataset):
@@ -29,7 +39,9 @@ class IndexedWebDataset(Dataset):
     `.decode("pil").to_tuple("jpg", "cls").map_tuple(transform)`, millrace.DataLoader runs it natively. Sample i is that of the shards in
     the order of `urls`, whatever the shards' dataset said of shuffling, splitting and repeating: those are the sampler's.
 
-    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms per 1,000 samples.
+    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms per 1,000 samples. Of shards in
+    stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a twentieth of it); those read longest ago are closed, and opened
+    again without asking the store.
 
     Raises what shards raise: FileNotFoundError, CorruptDataError, UnavailableError for gzip or zstd shards.
     """
@@ -84,7 +96,7 @@ class IndexedWebDataset(Dataset):
         shards = self._shards
         shard, sample = shards.place(index)
         source, where = shards.sources[shard], shards.indexes[shard]
-        result: dict[str, Any] = {"__key__": where.key(sample), "__url__": self.urls[shard]}
+        result: dict[str, Any] = {"__key__": where.key(sample), "__url__": source.name}
         for suffix, (offset, size) in where.files(sample).items():
             result[suffix] = source.read_at(offset, size)
         return result
@@ -93,13 +105,19 @@ class IndexedWebDataset(Dataset):
     def _shards(self) -> _Shards:
         if self._opened is None:
             self._opened = _Shards(self.urls, self.index_dir, self._stores)
-        return self._opened
+        return self._opened.here()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None, "_functions": None}  # another process opens the shards itself
 
     def __repr__(self) -> str:
         return f"IndexedWebDataset({len(self.urls)} shards){''.join(f'.{stage}' for stage in self.stages)}"
+
+
+def _most_open() -> int:
+    """Remote shards that may be open at once: they get a half of the descriptors that this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(_MOST_OPEN, soft // 2 // _DESCRIPTORS))
 
 
 _ELSE = "leave it out"
@@ -111,23 +129,40 @@ _REMEDIES = {
 
 
 class _Shards:
-    """Sources and indexes of all shards. Local files are opened for each read: thousands of them would be too many descriptors."""
+    """Sources and indexes of all shards, of which only some are open at once: thousands of them would be too many descriptors. Local files
+    are opened for each read."""
 
     def __init__(self, urls: tuple[str, ...], index_dir: Optional[str], stores: StoreOptions) -> None:
-        def opened(url: str) -> tuple[_core.ByteSource, _core.TarIndex]:
-            source = open_shard(url, stores)
-            path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
-            if path is None and is_local(url):
-                path = url.removeprefix("file://").removeprefix("file:")
-            if path is not None:
-                source = _core.open_local_file(path, url, keep_open=False)
-            return source, index_of(url, source, path, index_dir)
+        most_open = _most_open()
+        memory = max(4 << 20, min(64 << 20, _MEMORY // most_open))
 
-        with ThreadPoolExecutor(_BUILDERS) as pool:
-            both = list(pool.map(opened, urls))
-        self.sources = [source for source, _ in both]
+        def opened(url: str) -> tuple[_core.ByteSource | _Remote, _core.TarIndex]:
+            if is_local(url):
+                path = local_path(url)
+                source = _core.open_local_file(path, url, keep_open=False)
+                return source, index_of(url, source, path, index_dir)
+            shard = remote_object(url, stores, memory)
+            source = shard.open()
+            return _Remote(source.name, source.size, shard.open), index_of(url, source, None, index_dir, shard.meta.version)
+
+        with ThreadPoolExecutor(min(_BUILDERS, most_open)) as threads:
+            both = list(threads.map(opened, urls))
+        self._shards = [shard for shard, _ in both]
+        self._most_open = most_open
         self.indexes = [index for _, index in both]
         self.ends = np.cumsum([len(index) for index in self.indexes], dtype=np.int64)
+        self._make_sources()
+
+    def _make_sources(self) -> None:
+        pool = _core.SourcePool(self._most_open)
+        self.pid = os.getpid()
+        self.sources = [pool.add(*shard) if isinstance(shard, _Remote) else shard for shard in self._shards]
+
+    def here(self) -> _Shards:
+        """Those that this process can read: what was opened before fork() is the parent's."""
+        if self.pid != os.getpid():
+            self._make_sources()
+        return self
 
     def place(self, index: int) -> tuple[int, int]:
         """(shard, number in it) of sample `index`, which may count from the end."""

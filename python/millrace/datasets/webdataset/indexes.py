@@ -1,32 +1,35 @@
 """Where the indexes of shards are kept: beside the shard, where `millrace pack` puts them, or in this user's cache.
 
 Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size and is no older. In the cache,
-$XDG_CACHE_HOME/millrace or ~/.cache/millrace: named after path, size and time of the last change, so that a changed shard has another one.
+$XDG_CACHE_HOME/millrace or ~/.cache/millrace: named after path, size and time of the last change (of a store's object: its version), so
+that a changed shard has another one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from typing import Any, Optional
+from typing import Optional
 
 from millrace import _core
 from millrace.errors import CorruptDataError
 
+from ..kept import is_no_older, kept_path
+
 SUFFIX = ".index"
 
 
-def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Optional[str]) -> _core.TarIndex:
-    """The index of a shard: loaded, or made and kept for the next time. `path`: of a local shard. `folder`: in place of the user's cache.
+def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Optional[str], version: str = "") -> _core.TarIndex:
+    """The index of a shard: loaded, or made and kept for the next time. `path`: of a local shard. `version`: of a remote one. `folder`: in
+    place of the user's cache.
 
     UnavailableError: the shard is packed. CorruptDataError: it is damaged.
     """
-    if path is not None and _is_no_older(path + SUFFIX, path):
+    if path is not None and is_no_older(path + SUFFIX, path):
         beside = _loaded(path + SUFFIX, source.size)
         if beside is not None:
             return beside
-    kept = _kept(url, source.size, path, folder)
+    kept = kept_path("tar-indexes", SUFFIX, url, source.size, path, folder, version)
     index = _loaded(kept, source.size)
     if index is None:
         index = _core.TarIndex.build(source)
@@ -36,26 +39,9 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
     return index
 
 
-def _is_no_older(index: str, shard: str) -> bool:
-    try:
-        return os.stat(index).st_mtime_ns >= os.stat(shard).st_mtime_ns
-    except OSError:
-        return False
-
-
 def _loaded(path: str, shard_bytes: int) -> Optional[_core.TarIndex]:
     try:
         index = _core.TarIndex.load(path)
     except (CorruptDataError, OSError):
         return None
     return index if index.shard_bytes == shard_bytes else None
-
-
-def _kept(url: str, size: int, path: Optional[str], folder: Optional[str]) -> str:
-    name: tuple[Any, ...] = (url, size)
-    if path is not None:
-        name = (os.path.realpath(path), size, os.stat(path).st_mtime_ns)
-    if folder is None:
-        root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        folder = os.path.join(root, "millrace", "tar-indexes")
-    return os.path.join(folder, hashlib.sha256(repr(name).encode()).hexdigest()[:32] + SUFFIX)

@@ -55,6 +55,16 @@ def opened_shards(
     return ((url, _local(url)) for url in urls) if all_local else _from_stores(urls, options)
 
 
+def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
+    """A shard of a store, to be read at any place and opened as often as needed: millrace.stores.sources.RemoteObject. `memory`: bytes
+    of it that are kept while it is open."""
+    from millrace.stores.locations import locate
+    from millrace.stores.settings import Settings
+    from millrace.stores.sources import RemoteObject
+
+    return RemoteObject(locate(url), Settings(memory=memory, store_options=options.store_options or {}), _cache(options))
+
+
 def open_shard(url: str, options: StoreOptions) -> Any:
     """A path or ByteSource of one shard, to be read at any place; raises what its opening meets."""
     if is_local(url):
@@ -67,6 +77,14 @@ def open_shard(url: str, options: StoreOptions) -> Any:
     return stores.open_source(url, cache=_cache(options), store_options=options.store_options)
 
 
+def local_path(url: str) -> str:
+    """Of a shard for which is_local() holds."""
+    if not url.startswith("file:"):
+        return os.path.expanduser(url) if url.startswith("~") else url
+    path = url[len("file:") :]
+    return "/" + path.lstrip("/") if path.startswith("//") else path
+
+
 def _cache(options: StoreOptions) -> Any:
     from millrace import stores
 
@@ -74,11 +92,11 @@ def _cache(options: StoreOptions) -> Any:
 
 
 def _local(url: str) -> Any:
+    path = local_path(url)
     if not url.startswith("file:"):
-        return os.path.expanduser(url) if url.startswith("~") else url
-    path = url[len("file:") :]
+        return path
     try:
-        return _core.open_local_file("/" + path.lstrip("/") if path.startswith("//") else path, name=url)
+        return _core.open_local_file(path, name=url)
     except Exception as error:
         return error
 

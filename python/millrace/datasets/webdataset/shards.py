@@ -11,6 +11,7 @@ import numpy as np
 
 from millrace import _core
 from millrace.samplers.plain import SEED_BITS
+from millrace.signed_urls import unsigned
 
 from .draws import Draws
 from .flow import Context, Flow, Place
@@ -75,15 +76,15 @@ class ShardFlow:
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
         self._shards, self._context = shards, context
         self._shard, self._sample = own or (0, 0)
-        self._stride = 1
+        self._stride, self._offset = 1, 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         shards, found = self._shards, self._shard + self._sample > 0
         urls, stride, offset, why = self._part()
-        self._stride = stride
+        self._stride, self._offset = stride, offset
         for url, source in opened_shards(urls, shards.all_local, shards.stores):
             if shards.verbose:
-                print(f"millrace: {self._context.reader} reads {url} from sample {self._sample}", flush=True)
+                print(f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}", flush=True)
             reader: Any = None
             while True:
                 try:
@@ -96,9 +97,10 @@ class ShardFlow:
                         if stride == 1:
                             yield sample
                         elif (number + self._shard) % stride == offset:
-                            yield _read(sample)
+                            yield self._own(sample)
                     break
                 except Exception as error:
+                    self._sample = self._passed(reader)
                     if not shards.handler(error):
                         return
                     if reader is None:
@@ -132,10 +134,14 @@ class ShardFlow:
             source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
         )
 
+    def _own(self, sample: Any) -> Any:
+        """A sample that other readers do not take."""
+        return {name: value.read() if isinstance(value, _core.LocatedFile) else value for name, value in sample.items()}
+
+    def _passed(self, reader: Any) -> int:
+        """Samples behind the reader after an error; `reader` is None when it could not be made."""
+        return self._sample
+
     def _reads_later(self) -> bool:
         """Whether large files are only located. Where other readers take most samples, what is in those is not read."""
         return self._stride != 1
-
-
-def _read(sample: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.read() if isinstance(value, _core.LocatedFile) else value for name, value in sample.items()}

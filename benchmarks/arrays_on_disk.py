@@ -1,0 +1,240 @@
+"""Arrays on disk: HDF5 and Zarr through millrace, and through h5py and zarr in torch's workers, the sides taking turns in one process.
+
+    python -m benchmarks.arrays_on_disk [--scenario hdf5_gzip zarr_random] [--rounds 7] [--folder DIR] [--out FILE.jsonl]
+
+Before anything is timed, one epoch of each side must hold every row once, unchanged; of slow sides, `limit` rows. Then each round gives
+every side one epoch, slow ones again `limit` rows, in alternating direction. Each repeat is one line of JSON, as harness.py stores them,
+with `rows`.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks import probes
+from benchmarks.compare import interval
+from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+
+BUFFER_CHUNKS = 8
+
+
+@dataclass(frozen=True)
+class ArrayScenario:
+    """Rows [32, 64] of an array of float32 in chunks of `chunk` whole rows, shuffled by chunks, in batches."""
+
+    name: str
+    rows: int
+    chunk: int
+    batch: int
+    limit: int  # rows of an epoch that torch's sides are timed on
+    row: tuple[int, ...] = (32, 64)
+
+    @property
+    def is_zarr(self) -> bool:
+        return self.name.startswith("zarr")
+
+
+SCENARIOS = {s.name: s for s in (
+    ArrayScenario("hdf5_gzip", 16_384, 64, 64, 1_024),
+    ArrayScenario("hdf5_plain", 16_384, 64, 64, 4_096),
+    ArrayScenario("zarr_random", 16_384, 64, 64, 1_024),
+)}
+
+
+class H5Rows(Dataset):
+    """How h5py is used with torch's workers: each opens the file for itself, at its first row."""
+
+    def __init__(self, path: str, rows: int) -> None:
+        self.path, self.rows, self.file = path, rows, None
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        if self.file is None:
+            import h5py
+
+            self.file = h5py.File(self.path, "r")
+        return torch.from_numpy(self.file["x"][i])
+
+
+class ZarrRows(Dataset):
+    def __init__(self, path: str, rows: int) -> None:
+        self.path, self.rows, self.array = path, rows, None
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        if self.array is None:
+            import zarr
+
+            self.array = zarr.open_array(self.path, path="x", mode="r")
+        return torch.from_numpy(self.array[i])
+
+
+def values(scenario: ArrayScenario, start: int, count: int) -> np.ndarray:
+    """Rows whose first value is the row's number, smooth and rounded as measurements are, so that they compress some two times."""
+    random = np.random.default_rng(start)
+    smooth = np.cumsum(random.standard_normal((count, *scenario.row)), axis=-1)
+    rows = np.round(smooth, 2).astype(np.float32)
+    rows[:, 0, 0] = np.arange(start, start + count)
+    return rows
+
+
+def write(scenario: ArrayScenario, folder: str) -> str:
+    path = os.path.join(folder, scenario.name + (".zarr" if scenario.is_zarr else ".h5"))
+    shape, chunk = (scenario.rows, *scenario.row), (scenario.chunk, *scenario.row)
+    if scenario.is_zarr:
+        import zarr
+
+        array = zarr.open_group(path, mode="w").create_array("x", shape=shape, chunks=chunk, dtype="f4")
+        for start in range(0, scenario.rows, scenario.chunk):
+            array[start : start + scenario.chunk] = values(scenario, start, min(scenario.chunk, scenario.rows - start))
+        return path
+    import h5py
+
+    options = {"compression": "gzip", "shuffle": True} if scenario.name.endswith("gzip") else {}
+    with h5py.File(path, "w") as file:
+        array = file.create_dataset("x", shape, "f4", chunks=chunk, **options)
+        for start in range(0, scenario.rows, scenario.chunk):
+            array[start : start + scenario.chunk] = values(scenario, start, min(scenario.chunk, scenario.rows - start))
+    return path
+
+
+def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+    """name -> (workers, epochs); epochs() begins one epoch and returns its batches.
+
+    torch's sides read in the same order as ours, which suits h5py's and zarr's caches as well as any; `_random` in any order.
+    """
+    import millrace
+    from millrace.datasets import HDF5, Zarr
+
+    # As if the file were larger than memory: no chunk of one epoch is still there in the next.
+    chunk_bytes = 4 * scenario.chunk * int(np.prod(scenario.row))
+    ours = (Zarr if scenario.is_zarr else HDF5)(path, "x", cache_bytes=3 * BUFFER_CHUNKS * chunk_bytes)
+    naive = (ZarrRows if scenario.is_zarr else H5Rows)(path, scenario.rows)
+    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
+
+    def add(name: str, workers: int, cls: type, dataset: Dataset, **extra) -> None:
+        loader = cls(dataset, scenario.batch, num_workers=workers, persistent_workers=workers > 0, **extra)
+        sides[f"{name}_{workers}"] = workers, lambda: loader
+
+    for workers in 1, 2:
+        add("millrace", workers, millrace.DataLoader, ours, sampler=ours.shuffled(BUFFER_CHUNKS), native="require", auto_epoch=True)
+        add("torch_random", workers, DataLoader, naive, shuffle=True)
+        add("torch_chunks", workers, DataLoader, naive, sampler=ours.shuffled(BUFFER_CHUNKS))
+    return sides
+
+
+def check(name: str, scenario: ArrayScenario, batches: Iterable, limit: int | None = None) -> None:
+    """Every row once, or `limit` of them, in another order, unchanged. Raises AssertionError."""
+    numbers = []
+    cached: dict[int, np.ndarray] = {}
+    for batch in batches if limit is None else islice(batches, limit // scenario.batch):
+        for row in batch:
+            number = int(row[0, 0])
+            numbers.append(number)
+            start = number // scenario.chunk * scenario.chunk
+            if start not in cached:
+                cached[start] = values(scenario, start, min(scenario.chunk, scenario.rows - start))
+            assert np.array_equal(row.numpy(), cached[start][number - start]), f"{name}: row {number} is not that of the data"
+    assert len(set(numbers)) == len(numbers) == (limit or scenario.rows), f"{name}: an epoch does not hold every row once"
+    assert numbers != sorted(numbers), f"{name}: the order was not shuffled"
+
+
+def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
+    timer, rows, count = probes.Epoch(cpus), 0, 0
+    start = time.perf_counter()
+    iterator, first = iter(batches), None
+    for batch in iterator if limit is None else islice(iterator, limit):
+        first = first or time.perf_counter() - start
+        rows += len(batch)
+        count += 1
+    return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
+
+
+def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    path = write(scenario, folder)
+    libraries = ("zarr", "tensorstore") if scenario.is_zarr else ("h5py",)
+    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+              "machine": probes.machine(), "data": {"rows": scenario.rows, "row_bytes": 4 * int(np.prod(scenario.row))},
+              "versions": {name: version(name) for name in ("torch", "numpy", *libraries) if importlib.util.find_spec(name)}}
+    sides = loaders(scenario, path)
+    for name, (_, epochs) in sides.items():
+        if name.endswith("_1"):  # two workers run the same code
+            print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
+            check(name, scenario, epochs(), scenario.limit if name.startswith("torch") else None)
+    quiet = repeat = 0
+    while quiet < rounds and repeat < 2 * rounds:
+        records = []
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            workers, epochs = sides[name]
+            limit = scenario.limit // scenario.batch if name.startswith("torch") else None
+            times = timed_epoch(epochs(), cpus, limit)
+            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
+                            "rows_per_s": times["rows"] / times["seconds"]})
+        calm = max(r["others_share"] for r in records) <= QUIET_SHARE
+        yield from ({**record, "quiet": calm} for record in records)
+        quiet += calm
+        repeat += 1
+
+
+def table(records: list[dict]) -> str:
+    """One scenario, fastest first; the factor is millrace with two workers over the row, round by round."""
+    kept = [r for r in records if r["quiet"]] or records
+    by_name: dict[str, dict[int, dict]] = {}
+    for record in kept:
+        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
+    row_bytes = records[0]["data"]["row_bytes"]
+    lines = ["| loader | rows/s | min – max | MB/s | CPU s per 100,000 rows | millrace with 2 workers is faster by |",
+             "|---|---:|---:|---:|---:|---:|"]
+    for name, epochs in sorted(by_name.items(), key=lambda item: -statistics.median(r["rows_per_s"] for r in item[1].values())):
+        rates = [r["rows_per_s"] for r in epochs.values()]
+        factors = [by_name["millrace_2"][repeat]["rows_per_s"] / r["rows_per_s"] for repeat, r in epochs.items()]
+        low, high = interval(factors)
+        cpu = statistics.median(r["cpu_seconds"] / r["rows"] for r in epochs.values()) * 1e5
+        factor = "" if name == "millrace_2" else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
+        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | "
+                     f"{statistics.median(rates) * row_bytes / 1e6:,.0f} | {cpu:.2f} | {factor} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--folder", help="where the files are written (default: a temporary folder)")
+    parser.add_argument("--out", default="benchmarks/results/arrays_on_disk/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
+    os.sched_setaffinity(0, cpus)
+    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+    for name in arguments.scenario:
+        records = []
+        with open(arguments.out, "a") as out, tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            for record in measure(SCENARIOS[name], arguments.rounds, cpus, folder):
+                records.append(record)
+                print(json.dumps(record), file=out, flush=True)
+        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
+        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Files of JSON lines into shuffled batches: millrace against Python's json under torch's DataLoader, and Hugging Face datasets.
+
+    python -m benchmarks.jsonl [--scenario texts numbers] [--rounds 7] [--out FILE.jsonl]
+
+`texts`: 500 bytes of text, a label and three numbers a line; `numbers`: sixteen floats and a label. The files are in the page cache, and
+every side has its index (of lines, or Hugging Face's Arrow tables) before it is timed. Sides of torch's: `torch_file` seeks and reads a
+line for each sample, `torch_lines` has all lines in memory as bytes. Before anything is timed, one epoch of each side must hold every row
+once, unchanged. Then each round gives every side one epoch, in alternating direction; slow sides stop after `limit` rows. Each repeat
+is one line of JSON, as harness.py stores them, with `rows`.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from benchmarks import probes
+from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.in_memory import table
+
+_WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which".split()
+
+
+@dataclass(frozen=True)
+class LineScenario:
+    """`rows` lines with `words` words of text and `floats` numbers each; slow loaders are timed on `limit` rows only."""
+
+    name: str
+    rows: int
+    words: int
+    floats: int
+    batch: int
+    limit: int
+
+
+SCENARIOS = {s.name: s for s in (
+    LineScenario("texts", 200_000, 125, 3, 256, 60_000),
+    LineScenario("numbers", 400_000, 0, 16, 256, 60_000),
+)}
+
+
+def make_rows(scenario: LineScenario) -> Iterator[dict[str, Any]]:
+    """Each with its number as `id`; values come back from their decimals unchanged."""
+    generator = random.Random(0)
+    for number in range(scenario.rows):
+        values = [round(generator.uniform(-5, 5), 6) for _ in range(scenario.floats)]
+        row: dict[str, Any] = {"id": number, "label": number % 10, "values": values}
+        if scenario.words:
+            row["text"] = " ".join(generator.choices(_WORDS, k=scenario.words))
+        yield row
+
+
+def write_file(scenario: LineScenario, path: str) -> None:
+    with open(path, "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in make_rows(scenario))
+
+
+def _sample(row: dict[str, Any]) -> dict[str, Any]:
+    row["values"] = torch.tensor(row["values"], dtype=torch.float32)
+    return row
+
+
+class FileLines(Dataset):
+    """A line read for each sample."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.offsets, self.file, self.process, end = path, [], None, 0, 0
+        with open(path, "rb") as file:
+            for line in file:
+                self.offsets.append(end)
+                end += len(line)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if self.process != os.getpid():  # forked workers would share one place in the file
+            self.file, self.process = open(self.path, "rb"), os.getpid()  # noqa: SIM115: as long as the dataset
+        self.file.seek(self.offsets[index])
+        return _sample(json.loads(self.file.readline()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "file": None, "process": 0}
+
+
+class MemoryLines(Dataset):
+    """All lines in memory."""
+
+    def __init__(self, path: str) -> None:
+        with open(path, "rb") as file:
+            self.lines = file.readlines()
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return _sample(json.loads(self.lines[index]))
+
+
+def hugging_face(path: str, folder: str) -> Any:
+    import datasets
+
+    datasets.disable_progress_bars()
+    loaded = datasets.load_dataset("json", data_files=path, split="train", cache_dir=os.path.join(folder, "hugging_face"))
+    return loaded.with_format("torch", columns=["id", "label", "values"], output_all_columns=True, dtype=torch.float32)
+
+
+def loaders(scenario: LineScenario, folder: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+    """name -> (workers, epochs); epochs() begins one epoch and returns its batches, dicts of id, label, values and text."""
+    import millrace
+
+    path = os.path.join(folder, "data.jsonl")
+    write_file(scenario, path)
+    fields = {"id": int, "label": int, "values": ("float32", (scenario.floats,)), **({"text": str} if scenario.words else {})}
+    ours = millrace.datasets.JSONL(path, fields, index_dir=folder)
+    torchs: dict[str, Any] = {"torch_file": FileLines(path), "torch_lines": MemoryLines(path)}
+    if importlib.util.find_spec("datasets"):
+        torchs["torch_hugging_face"] = hugging_face(path, folder)
+    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
+    for workers in 0, 2:
+        options = {"batch_size": scenario.batch, "shuffle": True, "num_workers": workers, "persistent_workers": workers > 0}
+        for name, dataset in torchs.items():
+            loader = torch.utils.data.DataLoader(dataset, **options)
+            sides[f"{name}_{workers}"] = workers, lambda loader=loader: loader
+        native = millrace.DataLoader(ours, native="require", **options)
+        sides[f"millrace_{workers}"] = workers, lambda native=native: native
+    return sides
+
+
+def check(name: str, scenario: LineScenario, batches: Iterable) -> None:
+    """Every row once, in another order, unchanged. Raises AssertionError."""
+    rows = list(make_rows(scenario))
+    values = torch.tensor([row["values"] for row in rows], dtype=torch.float32)
+    order = []
+    for batch in batches:
+        ids = batch["id"].long()
+        order.append(ids)
+        assert torch.equal(batch["values"], values[ids]) and batch["values"].dtype == torch.float32, f"{name}: values are not the file's"
+        assert torch.equal(batch["label"].long(), ids % 10), f"{name}: labels are not the file's"
+        if scenario.words:
+            assert list(batch["text"]) == [rows[i]["text"] for i in ids.tolist()], f"{name}: texts are not the file's"
+    whole = torch.cat(order)
+    assert torch.equal(whole.sort().values, torch.arange(scenario.rows)), f"{name}: an epoch does not hold every row once"
+    assert not torch.equal(whole, torch.arange(scenario.rows)), f"{name}: the order was not shuffled"
+
+
+def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
+    timer, rows, count = probes.Epoch(cpus), 0, 0
+    start = time.perf_counter()
+    first = None
+    for batch in batches:
+        first = first or time.perf_counter() - start
+        rows += len(batch["id"])
+        count += 1
+        if limit is not None and rows >= limit:
+            break
+    return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
+
+
+def measure(scenario: LineScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    with tempfile.TemporaryDirectory() as folder:
+        sides = loaders(scenario, folder)
+        packages = [name for name in ("torch", "datasets") if importlib.util.find_spec(name)]
+        common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+                  "machine": probes.machine(), "versions": {name: version(name) for name in packages},
+                  "data": {"rows": scenario.rows, "file_bytes": os.path.getsize(os.path.join(folder, "data.jsonl"))}}
+        for name, (_, epochs) in sides.items():
+            print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
+            check(name, scenario, epochs())
+        quiet = repeat = 0
+        while quiet < rounds and repeat < 2 * rounds:
+            records = []
+            for name in list(sides)[:: -1 if repeat % 2 else 1]:
+                workers, epochs = sides[name]
+                times = timed_epoch(epochs(), cpus, scenario.limit if name.startswith("torch") else None)
+                records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
+                                "rows_per_s": times["rows"] / times["seconds"]})
+            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
+            yield from ({**record, "quiet": calm} for record in records)
+            quiet += calm
+            repeat += 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--out", default="benchmarks/results/jsonl/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
+    os.sched_setaffinity(0, cpus)
+    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+    for name in arguments.scenario:
+        records = []
+        with open(arguments.out, "a") as out:
+            for record in measure(SCENARIOS[name], arguments.rounds, cpus):
+                records.append(record)
+                print(json.dumps(record), file=out, flush=True)
+        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
+        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+
+
+if __name__ == "__main__":
+    main()

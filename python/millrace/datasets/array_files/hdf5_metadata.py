@@ -1,0 +1,176 @@
+"""What an HDF5 file says of its datasets, asked of h5py once: which there are, and how each can be read."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from ...errors import UnavailableError, corrupt_data
+from .hdf5_sources import Chunks, HDF5File, LockedDataset, NativeDataset
+from .sources import ArraySource, plain_dtype
+
+_BLOCK_BYTES = 1 << 20  # of a contiguous dataset, read at once
+_FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
+_NAMES = {
+    4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32015: "zstd", 32026: "blosc2"
+}  # fmt: skip
+
+
+def import_h5py() -> Any:
+    try:
+        return importlib.import_module("h5py")
+    except ImportError as error:
+        raise UnavailableError(f"HDF5 files are read with the package h5py: pip install h5py ({error})") from None
+
+
+Fields = Union[None, str, Sequence[str], Mapping[str, str]]
+
+
+def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
+    """{field: source} of one file, in the order of `fields`; all datasets of the file when that is None.
+
+    FileNotFoundError; CorruptDataError for what is no HDF5 file, or is cut short; ValueError for a name that is no dataset with rows.
+    """
+    h5py = import_h5py()
+    state = HDF5File.now(path)
+    with _opened(h5py, path) as file:
+        names = _all_datasets(h5py, file) if fields is None else _named(fields)
+        if not names:
+            raise ValueError(f"{path} holds no dataset with rows; what is in it: {', '.join(_listed(h5py, file)) or 'nothing'}")
+        return {name: _source(h5py, state, file, at) for name, at in names.items()}
+
+
+@contextmanager
+def _opened(h5py: Any, path: str) -> Iterator[Any]:
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        if error.errno is not None:  # not there, not allowed, locked by who writes it
+            raise
+        raise corrupt_data(path, f"{path} cannot be opened as an HDF5 file: {error}") from error
+    with file:
+        try:
+            yield file
+        except RuntimeError as error:
+            raise corrupt_data(path, f"{path}: its metadata are damaged: {error}") from error
+
+
+def _named(fields: Union[str, Sequence[str], Mapping[str, str]]) -> dict[str, str]:
+    if isinstance(fields, str):
+        return {fields: fields}
+    if isinstance(fields, Mapping):
+        return dict(fields)
+    names = list(fields)
+    if len(set(names)) != len(names):
+        raise ValueError(f"fields are named twice: {', '.join(names)}")
+    return {name: name for name in names}
+
+
+def _listed(h5py: Any, file: Any) -> list[str]:
+    found: list[str] = []
+    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def _all_datasets(h5py: Any, file: Any) -> dict[str, str]:
+    """All with rows, but for coordinates of axes (dimension scales), which are as long as their axis."""
+    return {name: name for name in _listed(h5py, file) if file[name].shape and not file[name].is_scale}
+
+
+def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
+    path = state.path
+    try:
+        dataset = file[name]
+    except (KeyError, ValueError):
+        raise ValueError(f"{path} has no dataset {name!r}; it has {', '.join(_listed(h5py, file)) or 'none'}") from None
+    if not isinstance(dataset, h5py.Dataset):
+        raise ValueError(f"{name!r} in {path} is a group, not a dataset; it holds {', '.join(dataset) or 'nothing'}")
+    if not dataset.shape:
+        raise ValueError(f"dataset {name!r} in {path} has no rows: it is {'empty' if dataset.shape is None else 'a single value'}")
+    dtype, dims = plain_dtype(dataset.dtype), _dims(dataset)
+    layout = dataset.id.get_create_plist().get_layout()
+    chunk_rows = dataset.chunks[0] if dataset.chunks else None
+    why_not = _keeps_from_native(h5py, file, dataset, layout, dtype)
+    if why_not is None:
+        return _native(h5py, state, dataset, name, dtype, dims)
+    return LockedDataset(state, name, dataset.shape, dtype, dims, chunk_rows, f"h5py, under one lock: {why_not}")
+
+
+def _dims(dataset: Any) -> tuple[Optional[str], ...]:
+    """Labels of the axes, or the names of the scales that are attached to them, as netCDF-4 has it."""
+    if dataset.is_scale and dataset.ndim == 1:
+        return (dataset.name.rsplit("/", 1)[-1],)
+    names: list[Optional[str]] = []
+    for axis in dataset.dims:
+        scale = axis[0].name.rsplit("/", 1)[-1] if len(axis) else None
+        names.append(axis.label or scale or None)
+    return tuple(names)
+
+
+def _keeps_from_native(h5py: Any, file: Any, dataset: Any, layout: int, dtype: Optional[np.dtype]) -> Optional[str]:
+    """Why HDF5's own code has to read it, or None."""
+    if dtype is None:
+        return f"its values are {dataset.dtype}"
+    if not dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
+        return "its numbers are stored in a form of their own"
+    if dataset.is_virtual or dataset.external or layout not in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
+        return "it is virtual, external or compact"
+    if file.driver != "sec2" or (file.userblock_size and h5py.version.hdf5_version_tuple < (1, 14, 0)):
+        return "the file has a driver or user block"
+    properties = dataset.id.get_create_plist()
+    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    if odd := [_NAMES.get(number, str(number)) for number in filters if number not in _FILTERS]:
+        return f"it is filtered by {', '.join(odd)}"
+    return "it is deflated twice" if filters.count(1) > 1 else None
+
+
+def _native(h5py: Any, state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tuple[Optional[str], ...]) -> NativeDataset:
+    stored, shape = dataset.dtype, dataset.shape
+    parts = 2 if dtype.kind == "c" else 1
+    first = stored if stored.fields is None else next(iter(stored.fields.values()))[0]
+    swap = 1 if first.isnative else dtype.itemsize // parts
+    fill = np.asarray(dataset.fillvalue if dataset.fillvalue is not None else 0).astype(dtype).tobytes()
+    properties = dataset.id.get_create_plist()
+    filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
+    offset = None
+    if dataset.chunks:
+        chunk, chunks = dataset.chunks, _chunk_places(dataset)
+    else:
+        offset = dataset.id.get_offset()
+        chunk, chunks = _blocks(shape, dtype.itemsize, offset)
+    return NativeDataset(
+        state, name, shape, dtype, dims, dataset.chunks[0] if dataset.chunks else None, chunk, swap,
+        tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in filters), fill, chunks, offset,
+    )  # fmt: skip
+
+
+def _chunk_places(dataset: Any) -> Chunks:
+    """Asked for once, of HDF5 itself, in one walk through its index."""
+    found: list[Any] = []
+    dataset.id.chunk_iter(found.append)
+    corners = np.array([place.chunk_offset for place in found], np.int64).reshape(len(found), dataset.ndim)
+    grid = [-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks)]
+    steps = np.array([math.prod(grid[axis + 1 :]) for axis in range(dataset.ndim)], np.int64)
+    return Chunks(
+        (corners // np.array(dataset.chunks)) @ steps,
+        np.array([place.byte_offset for place in found], np.int64),
+        np.array([place.size for place in found], np.int64),
+        np.array([place.filter_mask for place in found], np.uint32),
+    )
+
+
+def _blocks(shape: tuple[int, ...], element_bytes: int, offset: Optional[int]) -> tuple[tuple[int, ...], Chunks]:
+    """A contiguous dataset as chunks of whole rows; without an offset it was never written, and is all fill value."""
+    row_bytes = math.prod(shape[1:]) * element_bytes
+    rows = max(1, min(max(shape[0], 1), _BLOCK_BYTES // max(row_bytes, 1)))
+    starts = np.arange(0, shape[0], rows, dtype=np.int64)
+    if offset is None or row_bytes == 0:
+        starts = starts[:0]
+    sizes = np.minimum(shape[0] - starts, rows) * row_bytes
+    places = Chunks(starts // rows, (offset or 0) + starts * row_bytes, sizes, np.zeros(len(starts), np.uint32))
+    return (rows, *(max(size, 1) for size in shape[1:])), places

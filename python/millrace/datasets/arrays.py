@@ -1,0 +1,157 @@
+"""Arrays: samples that are dicts of rows, from arrays in memory and in files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import zipfile
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Optional, Union
+
+import numpy as np
+import torch
+from torch.utils.data import StackDataset
+
+from ..errors import corrupt_data
+from .row_samples import RowSamples, checked_index
+
+Field = Union[torch.Tensor, np.ndarray, str, "os.PathLike[str]"]
+_LOCAL_HEADER = 30
+
+
+class Arrays(StackDataset):
+    """Sample i is {name: row i of that array}; the arrays' first dimensions are equal. A millrace.DataLoader gathers batches natively.
+
+    Args (by name, one per field): a torch tensor on the CPU; a numpy array or memmap; the path of a .npy file, which is mapped; the path
+        of a .npz file, of which the array with the field's name is taken, or "file.npz:name" for another. Arrays that numpy.savez()
+        stored are mapped, those of savez_compressed() are read into memory.
+
+    Rows of tensors are tensors; of arrays numpy arrays, or numpy's scalars where an array has one dimension: what torch's default_collate
+    makes the same tensors of. Pickles files as their paths, so that worker processes map them themselves. Batches and samples are
+    copies; a mapped file that is cut short meanwhile is a CorruptDataError.
+
+    Raises ValueError for fields of different lengths, without fields, or with arrays of Python objects; CorruptDataError and OSError for
+    files that cannot be read.
+    """
+
+    def __init__(self, **fields: Field) -> None:
+        if not fields:
+            raise ValueError("Arrays has no fields; name at least one: Arrays(x=array)")
+        self._given = {name: _described(value) for name, value in fields.items()}
+        self._open()
+
+    def _open(self) -> None:
+        arrays = {name: _opened(name, value) for name, value in self._given.items()}
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"fields have different numbers of rows: {lengths}; a sample has a row of each")
+        super().__init__(**arrays)
+        self._samples: Optional[RowSamples] = None
+        self._gathers: Optional[bool] = None
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        length = len(self)
+        numbers = [checked_index(index, length) for index in indices]
+        if self._gathers is None:
+            from ..lowering.in_memory import recognise_rows  # which knows this class
+            from ..lowering.refusal import NotLowered
+
+            try:
+                self._samples = RowSamples(recognise_rows(self))
+            except NotLowered:  # rows with gaps, say
+                self._samples = None
+            self._gathers = self._samples is not None
+        if self._samples is not None:
+            return self._samples[numbers]
+        return [{name: array[number] for name, array in self.datasets.items()} for number in numbers]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_given": {name: _without_contents(value) for name, value in self._given.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
+def _described(value: Field) -> Any:
+    """A path as (absolute path, member or None), anything else as it is."""
+    if isinstance(value, (str, os.PathLike)):
+        path, colon, member = os.fspath(value).rpartition(":")
+        return (os.path.abspath(path), member) if colon and path.endswith(".npz") else (os.path.abspath(os.fspath(value)), None)
+    return value
+
+
+class _Mapping(NamedTuple):
+    """What a memmap is of."""
+
+    path: str
+    dtype: np.dtype
+    offset: int
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+
+def _without_contents(value: Any) -> Any:
+    """A memmap of a whole file as what it maps; views of one, which do not say where they begin, go as they are."""
+    if type(value) is np.memmap and value.filename and isinstance(value.base, mmap.mmap):
+        order = "C" if value.flags.c_contiguous else "F"
+        return _Mapping(os.path.abspath(os.fspath(value.filename)), value.dtype, value.offset, value.shape, order)
+    return value
+
+
+def _opened(name: str, value: Any) -> Any:
+    if isinstance(value, _Mapping):
+        array: Any = np.memmap(value.path, value.dtype, "r", value.offset, value.shape, value.order)
+    elif isinstance(value, tuple):
+        path, member = value
+        array = _npz(path, member or name, member is None) if path.endswith(".npz") else _npy(path)
+    else:
+        array = value
+    if not isinstance(array, (torch.Tensor, np.ndarray)):
+        raise TypeError(f"field {name!r} is a {type(array).__name__}; use a tensor, an array, or the path of a .npy or .npz file")
+    if isinstance(array, np.ndarray) and array.dtype.hasobject:
+        raise ValueError(f"field {name!r} is an array of Python objects; use numbers")
+    if array.ndim == 0:
+        raise ValueError(f"field {name!r} has no rows: it is a single number")
+    return array
+
+
+def _npy(path: str) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise corrupt_data(path, f"it is no .npy file that can be mapped ({error})") from None
+
+
+def _npz(path: str, member: str, may_be_only: bool) -> np.ndarray:
+    """The array `member`; with `may_be_only` also the only one, whatever its name."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            if member not in names:
+                if not (may_be_only and len(names) == 1):
+                    raise ValueError(f"{path} has the arrays {names}, not {member!r}; name one: 'file.npz:{names[0] if names else 'name'}'")
+                member = names[0]
+            info = archive.getinfo(member + ".npy")
+            if info.compress_type == zipfile.ZIP_STORED:
+                return _stored(path, info)
+            with archive.open(info) as opened:
+                return np.lib.format.read_array(opened, allow_pickle=False)
+    except (zipfile.BadZipFile, EOFError, KeyError, struct.error) as error:
+        raise corrupt_data(path, f"it is no .npz file ({error})") from None
+
+
+def _stored(path: str, info: zipfile.ZipInfo) -> np.ndarray:
+    """An uncompressed member, mapped. The local header in front of it may be longer than the directory says, so it is read."""
+    with open(path, "rb") as opened:
+        opened.seek(info.header_offset)
+        lengths = struct.unpack("<HH", opened.read(_LOCAL_HEADER)[26:30])
+        opened.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
+        version = np.lib.format.read_magic(opened)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(opened)
+        return np.memmap(path, dtype, "r", opened.tell(), shape, "F" if fortran else "C")

@@ -1,0 +1,124 @@
+"""HDF5: rows of datasets in HDF5 files, by any number of threads or processes."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from .._core import MappedFile
+from .array_files.hdf5_metadata import Fields, read_metadata
+from .array_files.hdf5_sources import NativeDataset
+from .array_files.rows import ArrayRows
+from .array_files.sources import PerProcess
+from .row_samples import RowSamples
+
+Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+
+
+class HDF5(ArrayRows):
+    """Samples {field: row} of datasets in one or more HDF5 files, whose rows are counted through.
+
+    >>> ds = millrace.datasets.HDF5("train.h5", fields=["images", "labels"])
+    >>> loader = millrace.DataLoader(ds, 256, sampler=ds.shuffled(seed=0), num_workers=4)
+
+    `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the files, a mapping {name in
+    the sample: path}, or one path, whose rows are the samples themselves; None: every dataset with rows but coordinates (dimension
+    scales). `select`: slices and numbers for the axes behind the first, by the name of an axis (dimension labels and scales, as netCDF-4
+    files have them), {"lat": slice(0, 64)}, or by field, {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the
+    first axis, rows are chosen. `window`: a sample is so many rows behind each other, [window, ...], `stride` rows from the next one
+    (None: `window`).
+    `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks that are kept decoded.
+
+    Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex; other enums their numbers;
+    text str; records (compound types) dicts. What was never written is the dataset's fill value.
+
+    Where the chunks lie is asked of h5py once, here; no handle stays open, so the dataset can be forked and pickled. Contiguous
+    datasets are mapped, and their rows gathered like rows in memory. Chunks that are plain, deflated (gzip), shuffled or checksummed
+    (fletcher32, verified) are read natively, at once by all threads; what else there is goes through h5py, one thread at a time:
+    `readers` says which, and why.
+
+    Errors: UnavailableError without h5py; FileNotFoundError; CorruptDataError for a file that is no HDF5 file, cut short or changed
+    since, and for a damaged chunk, with file, dataset and rows; ValueError for fields that are missing or differ in length.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        fields: Fields = None,
+        *,
+        select: Optional[Mapping[str, Any]] = None,
+        window: Optional[int] = None,
+        stride: Optional[int] = None,
+        chunk_rows: Optional[int] = None,
+        cache_bytes: Optional[int] = None,
+    ) -> None:
+        self.paths = _listed(paths)
+        super().__init__(
+            [read_metadata(path, fields) for path in self.paths],
+            alone=isinstance(fields, str),
+            select=select, window=window, stride=stride, chunk_rows=chunk_rows, cache_bytes=cache_bytes,
+        )  # fmt: skip
+        self._maps = PerProcess(self._map) if self._lies_in_rows() else None
+        self._rows = PerProcess(self._row_samples)
+
+    # -- contiguous datasets -----------------------------------------------------------------------------------------------------------
+
+    def _lies_in_rows(self) -> bool:
+        """Whether each sample of each field is one stretch of a file, as the engine copies them out of mapped files."""
+        return all(
+            isinstance(source, NativeDataset) and source.offset is not None and not source.swapped and cut.is_whole(source)
+            and not cut.dropped
+            for file in self._files
+            for source, cut in zip(file.sources, file.cuts)
+        ) and len(self) > 0  # fmt: skip
+
+    @property
+    def mapped_tables(self) -> Optional[list[list[tuple[np.ndarray, MappedFile]]]]:
+        """Per field, an array [samples, ...] over each file that has some, and the mapping it lies in; None unless all datasets are
+        contiguous, whole and of this machine's byte order. Changed files are CorruptDataError."""
+        if self._maps is None:
+            return None
+        for file in self._files:
+            file.sources[0].file.check()
+        return self._maps()
+
+    def _map(self) -> list[list[tuple[np.ndarray, MappedFile]]]:
+        tables: list[list[tuple[np.ndarray, MappedFile]]] = [[] for _ in self.fields]
+        for file in self._files:
+            if file.samples == 0:
+                continue
+            mapped = MappedFile(file.sources[0].where)
+            for table, source, cut in zip(tables, file.sources, file.cuts):
+                row_bytes = math.prod(cut.row_shape) * source.dtype.itemsize
+                begin = source.offset + cut.first * row_bytes
+                rows = np.frombuffer(mapped, np.uint8, cut.rows * row_bytes, begin).view(source.dtype)
+                table.append((self._windows(rows.reshape(cut.rows, *cut.row_shape), file.samples), mapped))
+        return tables
+
+    def _samples(self, indices: np.ndarray) -> list[Any]:
+        if self.mapped_tables is None:
+            return super()._samples(indices)
+        return self._rows()[indices.tolist()]
+
+    def _row_samples(self) -> RowSamples:
+        from ..lowering.mapped_arrays import recognise_mapped_arrays
+
+        return RowSamples(recognise_mapped_arrays(self))
+
+
+def _listed(paths: Paths) -> Sequence[str]:
+    if not isinstance(paths, (str, os.PathLike)):
+        listed = [os.path.abspath(os.fspath(path)) for path in paths]
+        if not listed:
+            raise ValueError("paths is empty; name at least one HDF5 file")
+        return listed
+    path = os.fspath(paths)
+    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+    if not found:
+        raise FileNotFoundError(f"no file matches {path!r}")
+    return [os.path.abspath(name) for name in found]

@@ -1,0 +1,101 @@
+"""Tokenizers of all kinds as one: lists of texts to lists of ids."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+
+def loaded(module: str, name: str) -> Any:
+    """`module.name` if that module was imported already, else None: optional libraries are not imported to look at an object."""
+    return getattr(sys.modules.get(module), name, None)
+
+
+class Encoder:
+    """Ids of texts by a tokenizer, special tokens and truncation as asked for. Any thread; pickles with its tokenizer.
+
+    tokenizer: a `tokenizers.Tokenizer`, or one of transformers' that is built on one: texts are encoded in batches, without the GIL, by
+    a copy of it, so that its own padding and truncation stay as they are. Else what is called with a text and gives ids, or a mapping with
+    "input_ids"; or has an encode() like that (tiktoken, SentencePiece). Those are cut behind `max_length` ids.
+    """
+
+    def __init__(self, tokenizer: Any, max_length: Optional[int], special_tokens: bool) -> None:
+        if not callable(tokenizer) and not callable(getattr(tokenizer, "encode", None)):
+            raise ValueError(
+                f"tokenizer is a {type(tokenizer).__name__}; give a tokenizers.Tokenizer, one of transformers' fast tokenizers, or a "
+                "function from str to a list of ints"
+            )
+        self.tokenizer, self.max_length, self.special_tokens = tokenizer, max_length, special_tokens
+        self._lock = threading.Lock()
+        self._copy: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_lock": None, "_copy": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+    @property
+    def backend(self) -> Any:
+        """The tokenizers.Tokenizer behind it; None for others."""
+        kind = loaded("tokenizers", "Tokenizer")
+        for candidate in (self.tokenizer, getattr(self.tokenizer, "backend_tokenizer", None)):
+            if kind is not None and isinstance(candidate, kind):
+                return candidate
+        return None
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text. Errors are the tokenizer's; ValueError for ids that are no integers."""
+        if self._copy is None:
+            self._prepare()
+        return self._copy(texts)
+
+    def _prepare(self) -> None:
+        with self._lock:
+            if self._copy is None:
+                self._copy = self._one_by_one if self.backend is None else self._in_batches()
+
+    def _in_batches(self) -> Callable[[Sequence[str]], list[list[int]]]:
+        # Loaders encode in threads or processes of their own; threads of the tokenizer's besides would get in their way, and it warns,
+        # and stops using them, when a process with such threads forks.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        backend = self.backend
+        copy = type(backend).from_str(backend.to_str())
+        copy.no_padding()
+        copy.no_truncation()
+        if self.max_length is not None:
+            direction = (backend.truncation or {}).get("direction", getattr(self.tokenizer, "truncation_side", "right"))
+            copy.enable_truncation(self.max_length, direction=direction)
+        encode = getattr(copy, "encode_batch_fast", copy.encode_batch)  # without the places in the text
+        return lambda texts: [encoding.ids for encoding in encode(texts, add_special_tokens=self.special_tokens)]
+
+    def _one_by_one(self, texts: Sequence[str]) -> list[list[int]]:
+        encode = self.tokenizer if callable(self.tokenizer) else self.tokenizer.encode
+        return [_as_list(encode(text))[: self.max_length] for text in texts]
+
+    def pad_id(self) -> Optional[int]:
+        """The id of its padding token, if it says one."""
+        own = getattr(self.tokenizer, "pad_token_id", None)
+        if own is not None or self.backend is None:
+            return own
+        padding = self.backend.padding
+        if padding is not None:
+            return padding["pad_id"]
+        return next((id for token in ("[PAD]", "<pad>", "<|pad|>") if (id := self.backend.token_to_id(token)) is not None), None)
+
+
+def _as_list(ids: Any) -> list[int]:
+    if isinstance(ids, Mapping):
+        ids = ids["input_ids"]
+    ids = getattr(ids, "ids", ids)  # a tokenizers.Encoding
+    if type(ids) is list and (not ids or type(ids[0]) is int):
+        return ids
+    array = np.asarray(ids)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ValueError(f"the tokenizer gave {type(ids).__name__} of {array.dtype}; it should give a list of ints")
+    return array.tolist()

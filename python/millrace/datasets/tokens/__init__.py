@@ -1,0 +1,5 @@
+"""Tokens: windows over files of token ids, for language models."""
+
+from .dataset import Tokens
+
+__all__ = ["Tokens"]

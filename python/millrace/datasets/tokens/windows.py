@@ -1,0 +1,99 @@
+"""Windows: where samples begin in stretches of tokens, as tables of overlapping rows that take no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _core
+from .stretches import Stretch
+
+
+class Windows:
+    """`need` tokens from each place where a window begins. Stretches too short for one have none.
+
+    `files`, `borders`: one per table of tables(). `starts`: int64 (windows,), rows of the tables counted through; None: each is one.
+    `excluded`: (separator or None, tokens from it to the target that is left out), or None: no target is.
+    """
+
+    def __init__(
+        self,
+        stretches: Sequence[Stretch],
+        length: int,
+        need: int,
+        stride: int,
+        boundaries: Sequence[str],
+        separator: Optional[int],
+        at_end: bool,
+    ) -> None:
+        self.dtype = stretches[0].tokens.dtype.name
+        self._length, self._need, self._stride = length, need, stride
+        self._by_document = "start" in boundaries
+        self._stretches = [stretch for stretch in stretches if stretch.tokens.shape[1] >= need]
+        self._separator, self._at_end = separator, at_end
+        self.starts = self._document_windows() if self._by_document else None
+        self.files = tuple(stretch.file for stretch, _ in self._blocks())
+        self.excluded: Optional[tuple[Optional[int], int]] = None
+        self.borders: tuple[Any, ...] = ()
+        if "mask" in boundaries:
+            self.excluded = separator, int(at_end)
+            self.borders = tuple(
+                None if stretch.documents is None else (stretch.offset, stretch.documents) for stretch, _ in self._blocks()
+            )
+        self.count = len(self.starts) if self.starts is not None else sum(len(table) for table in self.tables(0))
+
+    def _blocks(self) -> Iterator[tuple[Stretch, Optional[int]]]:
+        """A stretch for each table; with separate records also the window's number in its record: all first ones, then all second ones."""
+        for stretch in self._stretches:
+            if len(stretch.tokens) == 1:
+                yield stretch, None
+            else:
+                yield from ((stretch, number) for number in range(self._per_run(stretch)))
+
+    def _per_run(self, stretch: Stretch) -> int:
+        return (stretch.tokens.shape[1] - self._need) // self._stride + 1
+
+    def tables(self, first: int) -> Iterator[np.ndarray]:
+        """Of shape (rows, length), overlapping: the tokens at [first, first + length) of each row's `need`."""
+        for stretch, number in self._blocks():
+            tokens = stretch.tokens
+            run_bytes, size = tokens.strides
+            if number is None:
+                step = 1 if self._by_document else self._stride
+                shape, strides, begin = ((tokens.shape[1] - self._need) // step + 1, self._length), (step * size, size), first
+                yield np.lib.stride_tricks.as_strided(tokens[0, begin:], shape, strides, writeable=False)
+            else:
+                begin = first + number * self._stride
+                yield np.lib.stride_tricks.as_strided(tokens[:, begin:], (len(tokens), self._length), (run_bytes, size), writeable=False)
+
+    def _document_windows(self) -> NDArray[np.int64]:
+        found, rows = [np.empty(0, np.int64)], 0
+        for stretch, number in self._blocks():
+            if number is not None:  # a record is a document
+                found.append(np.arange(rows, rows + len(stretch.tokens)))
+                rows += len(stretch.tokens)
+                continue
+            count = stretch.tokens.shape[1] - self._need + 1
+            found.append(_steps(self._documents(stretch), stretch.tokens.shape[1], self._stride, count) + rows)
+            rows += count
+        return np.concatenate(found)
+
+    def _documents(self, stretch: Stretch) -> NDArray[np.int64]:
+        if stretch.documents is not None:
+            return stretch.documents
+        assert self._separator is not None
+        places = _core.positions(stretch.tokens[0], self.dtype, self._separator)
+        return np.union1d([0], places + 1 if self._at_end else places).astype(np.int64)
+
+
+def _steps(documents: NDArray[np.int64], end: int, stride: int, count: int) -> NDArray[np.int64]:
+    """document, document + stride, ... within each, as far as they are below `count`."""
+    documents = documents[documents < end]
+    lengths = np.diff(documents, append=end)
+    each = -(-lengths // stride)
+    first = np.cumsum(each) - each
+    starts = np.repeat(documents, each) + stride * (np.arange(int(each.sum())) - np.repeat(first, each))
+    return starts[starts < count]

@@ -1,0 +1,97 @@
+#include "core/bus_guard.h"
+
+#include <pthread.h>
+#include <ucontext.h>
+
+#include <csetjmp>
+#include <csignal>
+
+#include <atomic>
+
+namespace millrace::bus_guard {
+namespace {
+
+struct Jump {
+  sigjmp_buf back;
+  const void* volatile at = nullptr;
+};
+
+// Per thread: null, the Jump of a body that runs, or `kForwarding`. No thread_local: of a library that was loaded later its first use
+// allocates, which a handler must not.
+pthread_key_t new_key() {
+  pthread_key_t key;
+  pthread_key_create(&key, nullptr);
+  return key;
+}
+const pthread_key_t active = new_key();
+const char kForwarding = 0;
+
+// Who had the signal before us. Never freed: a handler may be reading it, and there are as many as there were newcomers.
+std::atomic<const struct sigaction*> before{nullptr};
+
+void default_action(int signal) {
+  struct sigaction fallback = {};
+  fallback.sa_handler = SIG_DFL;
+  sigaction(signal, &fallback, nullptr);
+  // A fault comes again as soon as the handler returns; what was sent by kill() does not.
+  raise(signal);
+}
+
+void on_bus_error(int signal, siginfo_t* info, void* context) {
+  void* const here = pthread_getspecific(active);
+  const bool forwarding = here == &kForwarding;
+  if (here != nullptr && !forwarding && info->si_code > 0) {
+    auto* const jump = static_cast<Jump*>(here);
+    pthread_setspecific(active, nullptr);
+    jump->at = info->si_addr;
+    // The jump leaves the handler: what is blocked in it (by whoever called us, the thread sanitizer for one) must not stay so.
+    pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
+    siglongjmp(jump->back, 1);
+  }
+  const struct sigaction* const next = before.load(std::memory_order_acquire);
+  if (next == nullptr || forwarding) return default_action(signal);
+  pthread_setspecific(active, &kForwarding);
+  if (next->sa_flags & SA_SIGINFO) next->sa_sigaction(signal, info, context);
+  else if (next->sa_handler == SIG_DFL || (next->sa_handler == SIG_IGN && info->si_code > 0)) default_action(signal);
+  else if (next->sa_handler != SIG_IGN) next->sa_handler(signal);
+  pthread_setspecific(active, here);
+}
+
+bool is_ours(const struct sigaction& action) { return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == on_bus_error; }
+
+void put_behind_us(const struct sigaction& action) { before.store(new struct sigaction(action), std::memory_order_release); }
+
+// Two threads may do this at once: both put the same handler behind ours, or find ours there.
+void take_signal() {
+  struct sigaction present;
+  sigaction(SIGBUS, nullptr, &present);
+  if (is_ours(present)) return;
+  put_behind_us(present);
+  struct sigaction ours = {}, replaced;
+  ours.sa_sigaction = on_bus_error;
+  ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigemptyset(&ours.sa_mask);
+  sigaction(SIGBUS, &ours, &replaced);
+  const bool changed = replaced.sa_flags != present.sa_flags || replaced.sa_sigaction != present.sa_sigaction;
+  if (changed && !is_ours(replaced)) put_behind_us(replaced);
+}
+
+}  // namespace
+
+bool run(void (*body)(const void*), const void* context, const void** at) {
+  take_signal();
+  Jump jump;
+  if (sigsetjmp(jump.back, 0) != 0) {
+    *at = jump.at;
+    return false;
+  }
+  pthread_setspecific(active, &jump);
+  // Nothing of the body may be moved out of the guarded stretch.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  body(context);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  pthread_setspecific(active, nullptr);
+  return true;
+}
+
+}  // namespace millrace::bus_guard

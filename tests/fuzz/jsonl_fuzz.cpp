@@ -1,0 +1,124 @@
+// Fuzz target for files of JSON lines: the index and the streaming reader find the same lines, and every line is read or refused.
+//
+// Lines are in buffers of exactly their size and padding. Whatever fields are asked for, a line that one reader takes as a whole is JSON:
+// the others refuse it only for its fields. Anything but Error(corrupt_data) or Error(unavailable) is a bug: the process aborts.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "json/json_reader.h"
+#include "millrace/error.h"
+#include "sources/line_files.h"
+#include "sources/line_index.h"
+#include "sources/line_reader.h"
+
+namespace {
+
+using namespace millrace;
+
+void check(bool right, const char* what) {
+  if (right) return;
+  std::fprintf(stderr, "wrong: %s\n", what);
+  std::abort();
+}
+
+class Input final : public ByteSource {
+ public:
+  explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
+  void read_at(int64_t offset, std::span<uint8_t> into) const override {
+    check(offset >= 0 && offset <= size() && static_cast<int64_t>(into.size()) <= size() - offset, "a read outside the source");
+    std::copy_n(bytes_.begin() + offset, into.size(), into.begin());
+  }
+
+ private:
+  const std::span<const uint8_t> bytes_;
+  const std::string name_ = "input";
+};
+
+std::vector<std::vector<JsonField>> schemas() {
+  const std::vector<uint8_t> zero(8), no{'n', 'o'};
+  return {{{{}, JsonKind::object, {}, {}, {}}},
+          {{{"a"}, JsonKind::number, DType::i64, {}, zero},
+           {{"t"}, JsonKind::text, {}, {}, no},
+           {{"v"}, JsonKind::list, DType::f32, {2}, no}},
+          {{{"a"}, JsonKind::number, DType::f32, {2, 2}, {}},
+           {{"t", "u"}, JsonKind::object, {}, {}, {}},
+           {{"t"}, JsonKind::list, DType::b8, {}, {}}}};
+}
+
+// One reader per schema, kept from line to line as a loader's are.
+class Readers {
+ public:
+  Readers() {
+    for (auto& fields : schemas()) {
+      shared_.push_back(std::make_shared<const std::vector<JsonField>>(std::move(fields)));
+      readers_.emplace_back(shared_.back());
+    }
+  }
+
+  void try_line(const uint8_t* data, size_t bytes) {
+    const std::unique_ptr<uint8_t[]> exact(new uint8_t[bytes + JsonReader::kPadding]);
+    std::copy_n(data, bytes, exact.get());
+    std::fill_n(exact.get() + bytes, JsonReader::kPadding, uint8_t{'"'});
+    bool whole = false;
+    for (size_t i = 0; i < readers_.size(); ++i) {
+      std::vector<JsonColumn> columns(shared_[i]->size());
+      std::vector<std::vector<uint8_t>> rows(columns.size());
+      for (size_t c = 0; c < columns.size(); ++c) {
+        columns[c].reset(1);
+        if ((*shared_[i])[c].kind == JsonKind::number) rows[c].resize(json_row_bytes((*shared_[i])[c]));
+        columns[c].rows = rows[c].data();
+      }
+      const bool taken = readers_[i].read(exact.get(), bytes, 0, columns);
+      if (i == 0) whole = taken;
+      check(!taken || whole, "fields of what is no JSON");
+      for (const JsonColumn& column : columns)
+        check(column.values[0].begin + column.values[0].bytes <= column.bytes.size() || !taken, "a value outside its column");
+    }
+  }
+
+ private:
+  std::vector<std::shared_ptr<const std::vector<JsonField>>> shared_;
+  std::vector<JsonReader> readers_;
+};
+
+void try_file(std::span<const uint8_t> bytes, bool keep_blank) {
+  const auto source = std::make_shared<Input>(bytes);
+  std::vector<LineIndex::Range> ranges;
+  try {
+    LineIndexBuilder builder(source, keep_blank);
+    while (builder.step(7)) {
+    }
+    const LineIndex index = builder.finish();
+    for (int64_t i = 0; i < index.size(); ++i) ranges.push_back(index.range(i));
+  } catch (const Error& error) {
+    check(error.kind() == ErrorKind::corrupt_data || error.kind() == ErrorKind::unavailable, error.what());
+    return;  // packed, or UTF-16
+  }
+  Readers readers;
+  LineReader reader(source, keep_blank, 1 << 20);
+  std::vector<LineReader::Line> lines;
+  size_t number = 0;
+  while (reader.next(lines, 3))
+    for (const auto& line : lines) {
+      check(number < ranges.size(), "more lines in the stream");
+      check(ranges[number].begin == line.offset && ranges[number].end >= line.offset + static_cast<int64_t>(line.bytes), "a line's place");
+      readers.try_line(line.data, line.bytes);
+      ++number;
+    }
+  check(number == ranges.size(), "more lines in the index");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try_file({data, size}, false);
+  try_file({data, size}, true);
+  return 0;
+}
