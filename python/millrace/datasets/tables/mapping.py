@@ -41,11 +41,14 @@ def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str]
     types = arrow().types
     if rules.has_codes(name, kind):
         return Codes(name, kind, rules, categories(name))
+    tensor = tensor_shape(name, kind)
     kind = plain_type(kind)
     if types.is_struct(kind):
         return Struct(name, kind, rules, categories)
     dtype, sizes, lists = numbers_within(kind, rules.decimals)
-    asked = rules.sizes(name)
+    if tensor and dtype is not None and len(tensor) != lists + len(sizes):
+        return FixedNumbers(name, kind, rules, dtype, sizes, tensor)
+    asked = rules.sizes(name) or tensor
     if asked and (dtype is None or len(asked) != lists + len(sizes)):
         depth = f"{lists + len(sizes)} deep" if dtype else "not of numbers"
         raise ValueError(f"fixed_lists={{{name!r}: {asked}}}: the column is {kind}, lists {depth}")
@@ -58,6 +61,16 @@ def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str]
     if types.is_union(kind) or types.is_interval(kind):
         raise ValueError(f"column {name!r} is of Arrow type {kind}, which has no mapping; leave it out with columns=, or cast it")
     return Values(name, kind, rules)
+
+
+def tensor_shape(name: str, kind: Any) -> tuple[int, ...]:
+    """The shape that an extension type says: Arrow's tensors, whose storage is flat, and the arrays of Hugging Face's datasets."""
+    shape = getattr(kind, "shape", None)
+    if not isinstance(kind, arrow().BaseExtensionType) or shape is None or None in shape:
+        return ()
+    if (order := getattr(kind, "permutation", None)) is not None and list(order) != sorted(order):
+        raise ValueError(f"column {name!r} holds tensors of permuted dimensions ({kind}); leave it out with columns=")
+    return tuple(shape)
 
 
 def plain_type(kind: Any) -> Any:
@@ -88,16 +101,22 @@ def plain(array: Any) -> Any:
 class FixedNumbers(ColumnReader):
     """Numbers, and lists of them that have one shape."""
 
-    def __init__(self, name: str, kind: Any, rules: Rules, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, name: str, kind: Any, rules: Rules, dtype: str, sizes: tuple[int, ...], shape: Optional[tuple[int, ...]] = None
+    ) -> None:
         super().__init__(name, kind, rules)
-        self.shape, self.temporal = shape, arrow().types.is_temporal(leaf_of(kind))
+        self.sizes, self.temporal = sizes, arrow().types.is_temporal(leaf_of(kind))
+        self.shape = shape = sizes if shape is None else shape
         made = made_dtype(dtype, self.null_rule, self.temporal)
         self.fill = fill_of(name, made, self.null_rule, self.temporal)
         self.dtype = made
         self._with_mask(Field(name, made, shape), Field(f"{name}_mask", "bool", shape))
 
     def read(self, array: Any, place: Place) -> list[Any]:
-        return filled(read_lists(plain(array), self.shape, self.rules.decimals), self.null_rule, self.fill, self.dtype)
+        values, valid = read_lists(plain(array), self.sizes, self.rules.decimals)
+        shape = (len(values), *self.shape)
+        numbers = values.reshape(shape), None if valid is None else valid.reshape(shape)
+        return filled(numbers, self.null_rule, self.fill, self.dtype)
 
 
 class RaggedNumbers(ColumnReader):

@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from .arrow_package import arrow
-from .mapping import FixedNumbers
+from .mapping import FixedNumbers, plain, plain_type
 from .numbers import read_lists
 from .rules import Nulls, Rules, Shape
 from .tabular import Chunk, Tabular
@@ -70,16 +70,16 @@ class Table(Tabular):
             column = self._table.column(reader.name)
             if column.null_count or not _lies_there(column.type):
                 return None
-            parts = [read_lists(chunk, reader.shape, "float64") for chunk in column.chunks if len(chunk)]
+            parts = [read_lists(plain(chunk), reader.sizes, "float64") for chunk in column.chunks if len(chunk)]
             if any(valid is not None or values.dtype != reader.dtype for values, valid in parts):
                 return None
-            tables.append([values for values, _ in parts])
+            tables.append([values.reshape(-1, *reader.shape) for values, _ in parts])
         return tables
 
 
 def _lies_there(kind: Any) -> bool:
     """Whether numbers of this type are used where Arrow has them."""
-    types = arrow().types
+    types, kind = arrow().types, plain_type(kind)
     while types.is_fixed_size_list(kind):
         kind = kind.value_type
     return types.is_floating(kind) or types.is_integer(kind) and not types.is_uint64(kind)

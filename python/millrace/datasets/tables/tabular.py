@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 import numpy as np
@@ -15,6 +15,7 @@ from millrace.errors import CorruptDataError
 from ..batches import ChunkedDataset, Field
 from .arrow_package import arrow, compute
 from .filtering import Progress, as_expression, for_each, kept_rows
+from .hugging_face import array_shapes, class_names
 from .mapping import REMEDY, ColumnReader, Struct, column_reader, fill_of, made_dtype, plain, plain_type
 from .numbers import BadValue
 from .rules import Rules, shown
@@ -76,7 +77,10 @@ class Tabular(ChunkedDataset):
         self._check_columns([*(n for n in schema.names if n not in constants), *constants], columns)
         wanted = list(columns) if columns is not None else [*(n for n in schema.names if n not in constants), *constants]
         self._rules.check_names(wanted)
+        self.categories = class_names(schema, wanted)
         self._columns = tuple(name for name in wanted if name not in constants)
+        shapes = {name: shape for name, shape in array_shapes(schema).items() if name in self._columns}
+        self._rules = replace(self._rules, fixed_lists={**shapes, **self._rules.fixed_lists})
         self._constants = tuple(name for name in wanted if name in constants)
         self._select(chunks)
         readers = {name: self._reader(name) for name in self._columns}
