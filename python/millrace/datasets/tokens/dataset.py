@@ -142,9 +142,9 @@ class Tokens(Dataset):
         return self._rows()[[checked_index(index, length) for index in indices]]
 
     def documents(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of separate records with gaps), and for
-        each int64 [documents + 1], where its documents begin, and its end. Separators stay where they are, in the document that they
-        end or begin. ValueError when nothing says where documents begin.
+        """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of separate records with gaps), and
+        for each int64 [documents + 1], where its documents begin, and its end. Separators stay in the document that they end or begin.
+        ValueError when nothing says where documents begin.
         """
         arrays, offsets = [], []
         for stretch in (stretch for path in self.paths for stretch in open_path(path, self.dtype)):
