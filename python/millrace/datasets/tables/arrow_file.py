@@ -27,8 +27,8 @@ class ArrowFile(Tabular):
     The IPC file format, IPC streams and Feather (version 2), compressed or not; a folder is its files, and one that Hugging Face's
     save_to_disk() wrote is the shards that it names. A chunk is a record batch. It is read as bytes, not mapped, so a file that shrinks is
     an error and not the end of the process; numbers that are not compressed are then used where they lie. Making the dataset
-    reads the metadata
-    of each batch: a request for each when a stream lies in a store, one for all in the file format's footer but for the counts of rows.
+    reads the metadata of each batch: a request for each when a stream lies in a store, one for all in the file format's footer but for
+    the counts of rows.
 
     Arguments, types, attributes and errors are those of `Parquet`, where they apply; `filters` reads every batch once.
     """
