@@ -1,4 +1,5 @@
 // BatchMemory: slots for batches that Python puts together. copy_rows: rows of arrays to their places in such a batch.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -128,6 +129,43 @@ void copy_rows(const std::vector<std::vector<py::array>>& tables, const Int64Arr
   for (const Share& share : shares) copy(share, addresses);
 }
 
+// Samples sorted by chunk, those of a chunk in their order: (places in the batch, rows in their chunks, chunks, bounds of their shares).
+py::tuple chunk_shares(const Int64Array& indices, const Int64Array& starts) {
+  const auto count = static_cast<size_t>(indices.size());
+  const int64_t *const first = starts.data(), *const last = first + starts.size();
+  if (starts.size() < 1) throw py::value_error("chunks begin somewhere, and end");
+  Int64Array places(indices.size()), rows(indices.size());
+  std::vector<int64_t> of(count);
+  std::vector<std::pair<int64_t, int64_t>> found;  // chunk, its samples; ascending
+  const int64_t* begin = last;  // of the sample before: the next one often lies in the same chunk
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t index = indices.data()[i];
+    if (index < *first || index >= last[-1]) throw py::index_error("index " + std::to_string(index) + " lies in no chunk");
+    if (begin == last || index < *begin || index >= begin[1]) begin = std::upper_bound(first, last, index) - 1;
+    of[i] = begin - first;
+    const auto at = std::lower_bound(found.begin(), found.end(), std::pair<int64_t, int64_t>(of[i], 0));
+    if (at != found.end() && at->first == of[i]) ++at->second;
+    else found.insert(at, {of[i], 1});
+  }
+  py::list chunks, bounds;
+  std::vector<int64_t> next;
+  int64_t end = 0;
+  for (const auto& [chunk, samples] : found) {
+    chunks.append(chunk);
+    bounds.append(end);
+    next.push_back(end);
+    end += samples;
+  }
+  bounds.append(end);
+  for (size_t i = 0; i < count; ++i) {
+    const auto at = std::lower_bound(found.begin(), found.end(), std::pair<int64_t, int64_t>(of[i], 0)) - found.begin();
+    const int64_t place = next[static_cast<size_t>(at)]++;
+    places.mutable_data()[place] = static_cast<int64_t>(i);
+    rows.mutable_data()[place] = indices.data()[i] - first[of[i]];
+  }
+  return py::make_tuple(places, rows, chunks, bounds);
+}
+
 }  // namespace
 
 void bind_batch_memory(py::module_& m) {
@@ -136,6 +174,7 @@ void bind_batch_memory(py::module_& m) {
            py::arg("slots"), py::arg("memory") = "system")
       .def("empty", &BatchMemory::empty, py::arg("rows"))
       .def("overflow_count", &BatchMemory::overflow_count);
+  m.def("chunk_shares", &chunk_shares, py::arg("indices"), py::arg("starts"));
   m.def("copy_rows", &copy_rows, py::arg("tables"), py::arg("rows"), py::arg("places"), py::arg("bounds"), py::arg("out"));
 }
 

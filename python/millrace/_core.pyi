@@ -515,6 +515,13 @@ class BatchMemory:
     def overflow_count(self) -> int:
         """Tensors that found all slots lent."""
 
+def chunk_shares(
+    indices: NDArray[np.int64], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int], list[int]]:
+    """(places, rows, chunks, bounds) of samples sorted by the chunk in which they lie, in their order within one: share s is
+    indices[places[bounds[s]:bounds[s + 1]]], the same part of `rows` counts from the beginning of chunks[s]. `starts`, ascending: the first
+    sample of each chunk, and the end. IndexError for one outside."""
+
 def copy_rows(
     tables: Sequence[Sequence[np.ndarray]], rows: NDArray[np.int64], places: NDArray[np.int64], bounds: Sequence[int], out: list[torch.Tensor]
 ) -> None:

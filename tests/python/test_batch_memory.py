@@ -48,6 +48,22 @@ def test_shares_of_several_arrays():
     assert np.array_equal(out[1].numpy(), np.stack([wide[4], wide[40], wide[47], wide[49], wide[3]]))
 
 
+@pytest.mark.parametrize("count", [0, 1, 700])
+def test_samples_are_sorted_by_chunk(count):
+    random = np.random.default_rng(count)
+    starts = np.concatenate(([0], np.cumsum(random.integers(0, 4, 300))))
+    indices = random.integers(0, starts[-1], count)
+    places, rows, chunks, bounds = _core.chunk_shares(indices, starts)
+    assert sorted(places.tolist()) == list(range(count)) and bounds[-1] == count and chunks == sorted(set(chunks))
+    for chunk, begin, end in zip(chunks, bounds, bounds[1:]):
+        own = places[begin:end]
+        assert (np.diff(own) > 0).all() and end > begin
+        assert np.array_equal(indices[own], rows[begin:end] + starts[chunk])
+        assert (rows[begin:end] < starts[chunk + 1] - starts[chunk]).all()
+    with pytest.raises(IndexError, match="lies in no chunk"):
+        _core.chunk_shares(np.array([starts[-1]]), starts)
+
+
 def test_what_does_not_fit():
     out = torch.zeros((2, 3), dtype=torch.int32)
     with pytest.raises(IndexError, match="outside the array's 20"):

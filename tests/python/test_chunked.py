@@ -136,9 +136,8 @@ def test_cache_keeps_its_budget_and_its_word(uses, budget, data):
             cache.read_ahead()
             assert cache.held_bytes <= max(budget, 1)
         for chunk in uses[at]:
-            assert cache.get(chunk) == [chunk]
+            assert cache.get(chunk, numbers[at]) == ([chunk], 1)
             assert cache.held_bytes <= max(budget, 1)
-            cache.used(chunk, numbers[at])
     assert not cache._uses
 
 
@@ -146,8 +145,7 @@ def test_keeps_what_is_needed_soonest():
     cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, 2, len)
     numbers = [cache.announce([chunk]) for chunk in (0, 1, 2, 0, 1)]
     for number, chunk in zip(numbers, (0, 1, 2, 0, 1)):
-        cache.get(chunk)
-        cache.used(chunk, number)
+        cache.get(chunk, number)
     assert cache.reads == 4, "of 0 and 1, 0 is kept for its second use when 2 comes"
 
 

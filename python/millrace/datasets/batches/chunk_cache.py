@@ -55,39 +55,26 @@ class ChunkCache:
                     heapq.heappush(self._to_read, (number, chunk))
             return number
 
-    def used(self, chunk: int, number: int) -> None:
-        """The announced use `number` is over, or will not come."""
-        with self._lock:
-            uses = self._uses.get(chunk)
-            if uses is None:
-                return
-            if uses[0] == number:
-                uses.popleft()
-            elif number in uses:
-                uses.remove(number)
-            if not uses:
-                del self._uses[chunk]
-            elif chunk not in self._present and chunk not in self._reading:
-                heapq.heappush(self._to_read, (uses[0], chunk))
-
     def forget(self) -> None:
         """No announced use will come."""
         with self._lock:
             self._uses.clear()
             self._to_read.clear()
 
-    def get(self, chunk: int) -> Any:
-        """The chunk, which is needed now. While another thread reads it, this one reads ahead."""
+    def get(self, chunk: int, number: int = _NOW) -> tuple[Any, int]:
+        """The chunk, for the announced use `number`, and its bytes. While another thread reads it, this one reads ahead."""
         while True:
             with self._lock:
                 if chunk in self._present:
                     entry = self._present.pop(chunk)
                     self._present[chunk] = entry
                     self.hits += 1
-                    return entry[0]
+                    self._used(chunk, number)
+                    return entry
                 if chunk not in self._reading:
                     self._make_room(self._cost(chunk), _NOW)
                     self._begin(chunk)
+                    self._used(chunk, number)
                     break
             if not self.read_ahead():
                 with self._lock:
@@ -123,7 +110,19 @@ class ChunkCache:
         self._reading[chunk] = self._cost(chunk)
         self._held += self._reading[chunk]
 
-    def _fill(self, chunk: int, use: int) -> Any:
+    def _used(self, chunk: int, number: int) -> None:
+        """The use `number` is over, or will not come."""
+        uses = self._uses.get(chunk)
+        if uses is None:
+            return
+        if uses[0] == number:
+            uses.popleft()
+        elif number in uses:  # batches are made side by side
+            uses.remove(number)
+        if not uses:
+            del self._uses[chunk]
+
+    def _fill(self, chunk: int, use: int) -> tuple[Any, int]:
         started = time.perf_counter()
         try:
             data = self._read(chunk)
@@ -131,7 +130,7 @@ class ChunkCache:
             with self._lock:
                 self._held -= self._reading.pop(chunk)
                 self._changed.notify_all()
-            raise
+            raise  # nobody reads ahead for it again: it would fail as often
         size = self._size(data)
         with self._lock:
             self._held += size - self._reading.pop(chunk)
@@ -140,7 +139,13 @@ class ChunkCache:
             self.read_seconds += time.perf_counter() - started
             self._make_room(0, use, keep=chunk)
             self._changed.notify_all()
-        return data
+        return data, size
+
+    def _wanted_again(self, chunk: int) -> None:
+        """The chunk is absent now, and its next use may be read for ahead."""
+        uses = self._uses.get(chunk)
+        if uses:
+            heapq.heappush(self._to_read, (uses[0], chunk))
 
     def _next_use(self, chunk: int) -> int:
         uses = self._uses.get(chunk)
@@ -153,9 +158,7 @@ class ChunkCache:
             if last is None or (self._next_use(last) <= use and self._next_use(last) != _NEVER):
                 return self._held == 0  # one that is larger than the whole budget
             self._held -= self._present.pop(last)[1]
-            uses = self._uses.get(last)
-            if uses:
-                heapq.heappush(self._to_read, (uses[0], last))
+            self._wanted_again(last)
         return True
 
     @property

@@ -145,13 +145,7 @@ class _Ticket:
 
     def __init__(self, indices: np.ndarray, starts: np.ndarray) -> None:
         self.count, self.number = len(indices), -1
-        of = np.searchsorted(starts, indices, side="right") - 1
-        self.places = np.argsort(of, kind="stable")
-        of = of[self.places]
-        self.rows = indices[self.places] - starts[of]
-        first = np.flatnonzero(np.diff(of, prepend=-1))
-        self.chunks: list[int] = of[first].tolist()
-        self.bounds: list[int] = [*first.tolist(), self.count]
+        self.places, self.rows, self.chunks, self.bounds = _core.chunk_shares(indices, starts)
 
 
 class _ChunkMaker(BatchMaker):
@@ -181,9 +175,9 @@ class _ChunkMaker(BatchMaker):
         first = 0
         bytes_in_hand, seconds = 0, 0.0
         for share, chunk in enumerate(ticket.chunks):
-            data = self._take(chunk, ticket)
+            data, size = self._cache.get(chunk, ticket.number)
             held.append(data)
-            bytes_in_hand += _size_of(data)
+            bytes_in_hand += size
             if bytes_in_hand >= self._in_hand or share + 1 == len(ticket.chunks):
                 started = time.perf_counter()
                 self._copy(held, ticket, first, tensors, lists)
@@ -229,15 +223,9 @@ class _ChunkMaker(BatchMaker):
         columns: list[list[Any]] = [[None] * ticket.count for _ in fields]
         for chunk, begin, end in zip(ticket.chunks, ticket.bounds, ticket.bounds[1:]):
             rows, places = ticket.rows[begin:end], ticket.places[begin:end]
-            for values, field, column in zip(columns, fields, self._take(chunk, ticket)):
+            for values, field, column in zip(columns, fields, self._cache.get(chunk, ticket.number)[0]):
                 _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
         return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
-
-    def _take(self, chunk: int, ticket: _Ticket) -> Any:
-        try:
-            return self._cache.get(chunk)
-        finally:
-            self._cache.used(chunk, ticket.number)
 
     def read_ahead(self) -> bool:
         return self._cache.read_ahead()
