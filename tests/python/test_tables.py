@@ -258,7 +258,8 @@ def test_all_libraries_tables() -> None:
 
 def test_hugging_face(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    features = datasets.Features({"x": datasets.Value("int32"), "m": datasets.Array2D((2, 3), "float32"), "y": datasets.ClassLabel(names=["no", "yes"])})
+    kinds = {"x": datasets.Value("int32"), "m": datasets.Array2D((2, 3), "float32"), "y": datasets.ClassLabel(names=["no", "yes"])}
+    features = datasets.Features(kinds)
     rows = {"x": list(range(10)), "m": np.arange(60, dtype=np.float32).reshape(10, 2, 3), "y": [0, 1] * 5}
     original = datasets.Dataset.from_dict(rows, features=features)
     original.shuffle(seed=1).save_to_disk(str(tmp_path / "saved"), num_shards=3)
@@ -277,7 +278,10 @@ def test_hugging_face(tmp_path: Path) -> None:
 
 
 def test_plain_numbers_in_memory_are_gathered_where_they_lie() -> None:
-    table = pa.concat_tables([pa.table({"x": np.arange(n, dtype=np.float32), "p": pa.FixedSizeListArray.from_arrays(np.arange(2 * n), 2)}) for n in (5, 0, 7)])
+    def part(n: int) -> pa.Table:
+        return pa.table({"x": np.arange(n, dtype=np.float32), "p": pa.FixedSizeListArray.from_arrays(np.arange(2 * n), 2)})
+
+    table = pa.concat_tables([part(5), part(0), part(7)])
     dataset = Table(table)
     loader = DataLoader(dataset, 5, shuffle=True, num_workers=1)
     assert "in memory, copied row by row" in loader.explain()

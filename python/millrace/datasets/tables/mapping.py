@@ -226,7 +226,8 @@ class Struct(ColumnReader):
 
     def __init__(self, name: str, kind: Any, rules: Rules, categories: Callable[[str], Any]) -> None:
         super().__init__(name, kind, rules)
-        self.members = [column_reader(f"{name}.{kind.field(i).name}", kind.field(i).type, rules, categories) for i in range(kind.num_fields)]
+        members = [kind.field(i) for i in range(kind.num_fields)]
+        self.members = [column_reader(f"{name}.{member.name}", member.type, rules, categories) for member in members]
         self.fields = tuple(field for member in self.members for field in member.fields)
 
     def laid_out(self, values: Iterator[Any]) -> dict[str, Any]:
