@@ -278,10 +278,8 @@ def test_hugging_face(tmp_path: Path) -> None:
 
 
 def test_plain_numbers_in_memory_are_gathered_where_they_lie() -> None:
-    def part(n: int) -> pa.Table:
-        return pa.table({"x": np.arange(n, dtype=np.float32), "p": pa.FixedSizeListArray.from_arrays(np.arange(2 * n), 2)})
-
-    table = pa.concat_tables([part(5), part(0), part(7)])
+    pairs = {n: pa.FixedSizeListArray.from_arrays(np.arange(2 * n), 2) for n in (5, 0, 7)}
+    table = pa.concat_tables([pa.table({"x": np.arange(n, dtype=np.float32), "p": pair}) for n, pair in pairs.items()])
     dataset = Table(table)
     loader = DataLoader(dataset, 5, shuffle=True, num_workers=1)
     assert "in memory, copied row by row" in loader.explain()

@@ -12,6 +12,7 @@ import torch
 from millrace import _core
 from millrace.errors import CorruptDataError
 
+from ...pad import Pad
 from ..batches import BatchDataset, MakerOptions
 from ..webdataset.open_shards import StoreOptions, check_url
 from ..webdataset.urls import expand_urls
@@ -185,6 +186,9 @@ class JSONL(LineDataset):
             return list(columns[0])
         names = [column.name for column in self.columns]
         return [dict(zip(names, row)) for row in zip(*columns)]
+
+    def knows_collate(self, collate_fn: Any) -> bool:
+        return type(collate_fn) is Pad
 
     def batch_maker(self, options: MakerOptions) -> LineMaker:
         return LineMaker(self, options)

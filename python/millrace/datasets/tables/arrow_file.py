@@ -1,4 +1,4 @@
-"""ArrowFile: a map-style dataset over the record batches of Arrow IPC files, streams and Feather; Hugging Face's folders."""
+"""ArrowFile: a map-style dataset over the record batches of Arrow IPC files, streams and Feather, and of Hugging Face's folders."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class ArrowFile(Tabular):
 
     The IPC file format, IPC streams and Feather (version 2), compressed or not; a folder is its files, and one that Hugging Face's
     save_to_disk() wrote is the shards that it names. A chunk is a record batch. It is read as bytes, not mapped, so a file that shrinks is
-    an error and not the end of the process; numbers that are not compressed are then used where they lie. Making the dataset reads the
-    metadata of each batch: a request for each when a stream lies in a store, one for all in the file format's footer but for the counts of rows.
+    an error and not the end of the process; numbers that are not compressed are then used where they lie. Making the dataset
+    reads the metadata
+    of each batch: a request for each when a stream lies in a store, one for all in the file format's footer but for the counts of rows.
 
     Arguments, types, attributes and errors are those of `Parquet`, where they apply; `filters` reads every batch once.
     """
@@ -137,8 +138,8 @@ def _saved_shards(paths: Any) -> Optional[list[str]]:
     splits = folder / "dataset_dict.json"
     if splits.is_file():
         names = json.loads(splits.read_text()).get("splits", [])
-        one = folder / next(iter(names), "train")
-        raise ValueError(f"{folder} holds several splits ({', '.join(names)}); give one of their folders, {one}")
+        example = folder / next(iter(names), "train")
+        raise ValueError(f"{folder} holds several splits ({', '.join(names)}); give one of their folders, {example}")
     state = folder / "state.json"
     if not (folder / "dataset_info.json").is_file() or not state.is_file():
         return None

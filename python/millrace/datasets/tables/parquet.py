@@ -35,8 +35,9 @@ class RowGroup:
 class Parquet(Tabular):
     """Rows of Parquet files as a map-style dataset: sample i is {column: value}, a batch {column: tensor or list of str}.
 
-    A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with `ds.shuffled(...)`, which goes
-    through row groups in random order and mixes a buffer of them, each decoded once in an epoch; a full shuffle decodes a row group for nearly
+    A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with `ds.shuffled(...)`, which goes through
+    row
+    groups in random order and mixes a buffer of them, each decoded once in an epoch; a full shuffle decodes a row group for nearly
     every sample, unless `cache_bytes` holds them all. Making the dataset reads the footers of all files, and no row, but for
     `filters` and for categories.
 
@@ -64,12 +65,14 @@ class Parquet(Tabular):
         paths: files, URLs (http, s3, gs, az, and whatever fsspec reads), globs, folders, or a list of these; braces as in
             "part-{000..127}.parquet". Folders named key=value are columns, int64 or str (`hive=False`: they are not).
         columns: names, in the order samples should have them; None: all.
-        filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists as pyarrow has them. Row
-            groups whose statistics exclude it are not looked at; of the others the filter's columns are read once, here, to know which rows are
+        filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists as pyarrow has
+        them. Row groups whose
+            statistics exclude it are not looked at; of the others the filter's columns are read once, here, to know which rows are
             left: len(ds) counts these. 8 bytes are kept for each.
         nulls: "raise": a null is a ValueError that names its row. "nan": NaN; whole numbers become float64, times the least
-            int64 (NaT); text raises. "mask": 0, "" or an empty list, and a field `column_mask`, bool of the value's shape, False where
-            there was a null. Or a dict {column: one of these, or what to put in place of nulls}; a struct's members are named "struct.member".
+            int64 (NaT); text raises. "mask": 0, "" or an empty list, and a field `column_mask`, bool of the value's shape, False
+            where there was a
+            null. Or a dict {column: one of these, or what to put in place of nulls}; a struct's members are named "struct.member".
             Null lists of any length are empty but under "raise".
         categories: columns that become int64 codes: None, those of dictionary type; a list of columns, whose values are collected
             here, which reads these columns once; or {column: values}, a value that is not among them being a ValueError.
@@ -158,7 +161,8 @@ class Parquet(Tabular):
         try:
             return parquet().read_metadata(self._files.as_file(file))
         except (arrow().ArrowInvalid, arrow().ArrowException) as error:
-            raise corrupt_data(self._file_name(file), f"this is no Parquet file, or it is not whole: {error}") from None
+            name = self._file_name(file)
+            raise corrupt_data(name, f"{name}: this is no Parquet file, or it is not whole: {error}") from None
         except OSError as error:
             raise self._of_arrow(error, f"{self._file_name(file)}: its footer cannot be read", file) from None
 

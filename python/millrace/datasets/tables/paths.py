@@ -56,8 +56,7 @@ def _files_of(path: str, endings: tuple[str, ...]) -> list[str]:
 
 
 class Partitions:
-    """`names`: the keys in the files' paths; `rows`: their values for each file, int where all files
-    have ints, else str; None is a null."""
+    """`names`: the keys in the files' paths; `rows`: their values for each file, int where all files have ints, else str; None: null."""
 
     def __init__(self, files: Sequence[str]) -> None:
         found = [_keys_of(file) for file in files]

@@ -34,8 +34,7 @@ class Rules:
     def __post_init__(self) -> None:
         if isinstance(self.nulls, str):
             if self.nulls not in POLICIES:
-                policies = '"raise", "nan", "mask", or a dict {column: one of these or a fill value}'
-                raise ValueError(f"nulls={self.nulls!r} should be {policies}")
+                raise ValueError(f'nulls={self.nulls!r} should be "raise", "nan", "mask", or {{column: one of these or a fill value}}')
         elif not isinstance(self.nulls, Mapping):
             raise ValueError(f"nulls={self.nulls!r} should be a policy for all columns, or a dict {{column: policy or fill value}}")
         if self.decimals not in ("float64", "scaled"):

@@ -149,8 +149,7 @@ class Tabular(ChunkedDataset):
     def _all_values(self, name: str, kind: Any) -> Any:
         """Of dictionaries in their order when they are the same in all chunks, else sorted."""
         if "." in name:
-            given = f"categories={{{name!r}: [values, ...]}}"
-            raise ValueError(f"column {name!r} lies in a struct: give {given}, or categories=[] to decode it")
+            raise ValueError(f"column {name!r} is in a struct: give categories={{{name!r}: [values, ...]}}, or categories=[] to decode it")
 
         def values_of(chunk: Chunk) -> list[Any]:
             found = self._read_arrow(chunk, [name]).column(0).chunks
@@ -203,8 +202,8 @@ class Tabular(ChunkedDataset):
             where = f"{file}: {self.unit} {chunk.number}, column {error.column or reader.name!r}, row {row}"
             raise ValueError(f"{where}: {error.what}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            where = f"{file}: {self.unit} {chunk.number}, column {reader.name!r}"
-            raise ValueError(f"{where} cannot be read as {reader.kind}: {error}") from None
+            place = f"{file}: {self.unit} {chunk.number}, column {reader.name!r}"
+            raise ValueError(f"{place} cannot be read as {reader.kind}: {error}") from None
 
     def _constant(self, name: str, chunk: Chunk, rows: int) -> list[Any]:
         value, rule = self._constants_of(chunk.file)[name], self._rules.null_rule(name)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal, Optional, Union
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 
@@ -14,7 +15,7 @@ from ...samplers.global_order import checked_number
 from ..row_samples import RowSamples, checked_index
 from .formats import open_path
 from .stretches import checked_dtype
-from .windows import Windows
+from .windows import Windows, document_starts
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -139,6 +140,27 @@ class Tokens(Dataset):
         """Samples of several indices, gathered at once; what torch's DataLoader asks for."""
         length = len(self)
         return self._rows()[[checked_index(index, length) for index in indices]]
+
+    def documents(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of separate records with gaps), and
+        for each int64 [documents + 1], where its documents begin, and its end. Separators stay in the document that they end or begin.
+        ValueError when nothing says where documents begin.
+        """
+        arrays, offsets = [], []
+        for stretch in (stretch for path in self.paths for stretch in open_path(path, self.dtype)):
+            runs, each = stretch.tokens.shape
+            if runs > 1:
+                starts = np.arange(0, runs * each, each)
+            elif stretch.documents is None and self.document_separator is None:
+                raise ValueError(f"{stretch.file.path} does not say where documents begin: give document_separator=")
+            else:
+                starts = document_starts(stretch, self.document_separator, self.separator_at == "end")
+            if stretch.tokens.flags.c_contiguous:  # as memmaps, which worker processes that are started anew map again
+                arrays.append(np.memmap(stretch.file.path, stretch.tokens.dtype, "r", stretch.offset, (runs * each,)))
+            else:
+                arrays.append(stretch.tokens.reshape(-1))
+            offsets.append(np.append(starts[starts < runs * each], runs * each).astype(np.int64))
+        return arrays, offsets
 
     def _rows(self) -> RowSamples:
         if self._samples is None:

@@ -82,11 +82,16 @@ class Windows:
         return np.concatenate(found)
 
     def _documents(self, stretch: Stretch) -> NDArray[np.int64]:
-        if stretch.documents is not None:
-            return stretch.documents
-        assert self._separator is not None
-        places = _core.positions(stretch.tokens[0], self.dtype, self._separator)
-        return np.union1d([0], places + 1 if self._at_end else places).astype(np.int64)
+        assert stretch.documents is not None or self._separator is not None
+        return document_starts(stretch, self._separator, self._at_end)
+
+
+def document_starts(stretch: Stretch, separator: Optional[int], at_end: bool) -> NDArray[np.int64]:
+    """int64 (documents,), the first 0: by the file's index, else by the separators in its only run, which ends or begins a document."""
+    if stretch.documents is not None:
+        return stretch.documents
+    places = _core.positions(stretch.tokens[0], stretch.tokens.dtype.name, separator)
+    return np.union1d([0], places + 1 if at_end else places).astype(np.int64)
 
 
 def _steps(documents: NDArray[np.int64], end: int, stride: int, count: int) -> NDArray[np.int64]:
