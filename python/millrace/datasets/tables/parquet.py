@@ -35,11 +35,10 @@ class RowGroup:
 class Parquet(Tabular):
     """Rows of Parquet files as a map-style dataset: sample i is {column: value}, a batch {column: tensor or list of str}.
 
-    A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with `ds.shuffled(...)`, which goes through
-    row
-    groups in random order and mixes a buffer of them, each decoded once in an epoch; a full shuffle decodes a row group for nearly
-    every sample, unless `cache_bytes` holds them all. Making the dataset reads the footers of all files, and no row, but for
-    `filters` and for categories.
+    A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with `ds.shuffled(...)`,
+    which goes through row groups in random order and mixes a buffer of them, each decoded once in an epoch; a full shuffle
+    decodes a row group for nearly every sample, unless `cache_bytes` holds them all. Making the dataset reads the footers
+    of all files, and no row, but for `filters` and for categories.
 
     What becomes of Arrow's types:
 
