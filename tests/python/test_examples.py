@@ -133,6 +133,18 @@ def test_a_language_model_learns() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     losses = [float(loss) for loss in re.findall(r"step \d+: loss ([0-9.]+)", done.stdout)]
     assert losses[0] > 5 and losses[-1] < 2.5, done.stdout
+
+
+@needs_sources
+def test_a_table_is_learned() -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
+    done = run(EXAMPLES / "tabular.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "455 patients to learn from, 114 held out, in 10 row groups" in done.stdout
+    assert "dataset: native — Parquet of 455 samples" in done.stdout
+    assert float(re.search(r"right about ([0-9.]+)%", done.stdout)[1]) >= 92, done.stdout
+
+
 @needs_sources
 def test_zarr_science_learns_to_forecast() -> None:
     pytest.importorskip("zarr", reason="zarr is not installed: pip install 'millrace[zarr]'")

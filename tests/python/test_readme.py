@@ -1,6 +1,7 @@
 """The README is true: its Python runs as printed, and its table is what the stored results say."""
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -39,10 +40,13 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     (tmp_path / "photos" / "ant" / "broken.jpg").write_bytes(b"")
     make_picture_shards(tmp_path / "tars", [10, 7, 10, 5])
     arrays = make_arrays(tmp_path)
+    tables = all(map(importlib.util.find_spec, ("pyarrow", "duckdb")))
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     first, *others = (
-        compile(block, f"README.md, block {i}", "exec") for i, block in enumerate(BLOCKS, 1) if arrays or "import HDF5" not in block
+        compile(block, f"README.md, block {i}", "exec")
+        for i, block in enumerate(BLOCKS, 1)
+        if (arrays or "import HDF5" not in block) and (tables or "import duckdb" not in block)
     )
 
     with pytest.raises(OSError, match="broken.jpg"):  # on_error="raise" is what the first block has
