@@ -51,6 +51,6 @@ def test_none_is_left_open_when_they_run_out(limit):
             limit(999)
         gc.collect()
         if ours:  # multiprocessing, too, opens two pipes, and leaves the first open when there is no second
-            assert open_now() == before, f"with {more} more"
+            assert open_now() <= before, f"with {more} more"  # what others had open before may go meanwhile
             told += 1
     assert told > 0

@@ -65,13 +65,13 @@ def test_a_batch_is_torchs_own_memory(torchs):
 
 def test_unknown_memory_is_refused():
     with pytest.raises(ValueError, match="'page-locked on node N'"):
-        _core.RowGather([([torch.rand(3, 4)], None, (4,), "float32", False)], 3, 0, 3, "other")
+        _core.RowGather([([torch.rand(3, 4)], None, (4,), "float32", False, {})], 3, 0, 3, "other")
 
 
 @pytest.mark.parametrize("memory", ["system", "torch", "page-locked"])
 def test_want_of_memory_is_the_same_error_whatever_the_memory(memory):
     wide = torch.empty(1, dtype=torch.uint8).expand(3, 1 << 46)
-    gather = _core.RowGather([([wide], None, (1 << 46,), "uint8", False)], 3, 0, 3, memory)
+    gather = _core.RowGather([([wide], None, (1 << 46,), "uint8", False, {})], 3, 0, 3, memory)
     with pytest.raises(OSError, match=r"no memory for a batch of \d+ bytes") as error:
         gather.submit([0, 1])
         gather.next()

@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from .locations import Location
 IDLE_SECONDS = 0.2
 MOST_CLIENTS = 64
 EXIT_SECONDS = 5.0  # what the interpreter's end waits for the thread at most
+SETTLE_SECONDS = 0.25  # and for obstore's own threads: one that tells the interpreter of a cancelled request when it is gone aborts
 
 
 class Engine:
@@ -121,3 +123,4 @@ def _at_exit() -> None:
     engine = _engine
     if engine is not None:
         engine.end()
+        time.sleep(SETTLE_SECONDS)
