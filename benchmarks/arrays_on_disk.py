@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import statistics
 import sys
@@ -27,7 +26,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.harness import QUIET_SHARE, revision
+from benchmarks.runs import run_scenarios
 
 BUFFER_CHUNKS = 8
 
@@ -222,18 +222,12 @@ def main() -> None:
     parser.add_argument("--folder", help="where the files are written (default: a temporary folder)")
     parser.add_argument("--out", default="benchmarks/results/arrays_on_disk/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    for name in arguments.scenario:
-        records = []
-        with open(arguments.out, "a") as out, tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            for record in measure(SCENARIOS[name], arguments.rounds, cpus, folder):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
-        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
-        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+
+    def records_of(name: str, cpus: list[int]) -> Iterator[dict]:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            yield from measure(SCENARIOS[name], arguments.rounds, cpus, folder)
+
+    run_scenarios(arguments.scenario, arguments.out, records_of, table)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ import torch
 from torch.utils.data import Dataset
 
 from benchmarks import probes
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.harness import QUIET_SHARE, revision
 from benchmarks.in_memory import table
+from benchmarks.runs import run_scenarios
 
 _WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which".split()
 
@@ -200,18 +201,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="benchmarks/results/jsonl/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    for name in arguments.scenario:
-        records = []
-        with open(arguments.out, "a") as out:
-            for record in measure(SCENARIOS[name], arguments.rounds, cpus):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
-        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
-        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+    run_scenarios(
+        arguments.scenario, arguments.out, lambda name, cpus: measure(SCENARIOS[name], arguments.rounds, cpus), table
+    )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class ChunkCache:
         self._to_read: list[tuple[int, int]] = []
         self._number = 0
         self.read_seconds = 0.0
-        self.reads = self.hits = 0
+        self.reads = 0
 
     def announce(self, chunks: Iterable[int]) -> int:
         """These chunks will be used, each once, behind all that were announced before; returns the number of this use."""
@@ -68,7 +68,6 @@ class ChunkCache:
                 if chunk in self._present:
                     entry = self._present.pop(chunk)
                     self._present[chunk] = entry
-                    self.hits += 1
                     self._used(chunk, number)
                     return entry
                 if chunk not in self._reading:

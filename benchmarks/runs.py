@@ -1,0 +1,31 @@
+"""The frame of a benchmark with scenarios: the CPUs it is held to, each record stored as it comes, a table of each scenario at its end."""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+
+from benchmarks.harness import choose_cpus
+
+
+def run_scenarios(
+    names: Iterable[str], out: str, measure: Callable[[str, list[int]], Iterator[dict]], table: Callable[[list[dict]], str]
+) -> None:
+    """Appends the records of measure(name, cpus) to the file `out`, a line of JSON each, and prints table(records) of each scenario.
+
+    Holds this process to two CPUs at most, and torch to one thread.
+    """
+    torch.set_num_threads(1)
+    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
+    os.sched_setaffinity(0, cpus)
+    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    for name in names:
+        records = []
+        with open(out, "a") as file:
+            for record in measure(name, cpus):
+                records.append(record)
+                print(json.dumps(record), file=file, flush=True)
+        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
+        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
