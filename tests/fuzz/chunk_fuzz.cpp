@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "arrays/chunked_array.h"
+#include "fuzz_input.h"
 #include "millrace/error.h"
 
 namespace {
@@ -21,27 +22,6 @@ namespace {
 using namespace millrace;
 
 constexpr int64_t kRows = 40, kColumns = 6;  // of a chunk; the array has 100 rows
-
-void check(bool right, const char* what) {
-  if (right) return;
-  std::fprintf(stderr, "wrong: %s\n", what);
-  std::abort();
-}
-
-class Input final : public ByteSource {
- public:
-  explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-  const std::string& name() const override { return name_; }
-  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
-  void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    check(offset >= 0 && offset <= size() && static_cast<int64_t>(into.size()) <= size() - offset, "a read outside the source");
-    std::copy_n(bytes_.begin() + offset, into.size(), into.begin());
-  }
-
- private:
-  const std::span<const uint8_t> bytes_;
-  const std::string name_ = "input";
-};
 
 std::optional<std::vector<uint8_t>> read(const ChunkedArray& array, const std::vector<AxisRange>& box) {
   std::vector<uint8_t> out(array.box_bytes(box), 0x11);
@@ -74,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   form.fill.assign(form.element_bytes, 0x77);
   const std::unique_ptr<uint8_t[]> exact(new uint8_t[size - 7]);
   std::copy(data + 7, data + size, exact.get());
-  const auto source = std::make_shared<Input>(std::span<const uint8_t>(exact.get(), size - 7));
+  const auto source = std::make_shared<FuzzInput>(std::span<const uint8_t>(exact.get(), size - 7));
   const ChunkedArray array(source, "x", form, {{1, 0, static_cast<int64_t>(size - 7), data[5]}});
   const auto whole = read(array, {{0, 100, 1}, {0, kColumns, 1}});
   check(whole == read(array, {{0, 100, 1}, {0, kColumns, 1}}), "the same box, read twice");

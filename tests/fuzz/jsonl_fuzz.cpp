@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz_input.h"
 #include "json/json_reader.h"
 #include "millrace/error.h"
 #include "sources/line_files.h"
@@ -19,27 +20,6 @@
 namespace {
 
 using namespace millrace;
-
-void check(bool right, const char* what) {
-  if (right) return;
-  std::fprintf(stderr, "wrong: %s\n", what);
-  std::abort();
-}
-
-class Input final : public ByteSource {
- public:
-  explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-  const std::string& name() const override { return name_; }
-  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
-  void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    check(offset >= 0 && offset <= size() && static_cast<int64_t>(into.size()) <= size() - offset, "a read outside the source");
-    std::copy_n(bytes_.begin() + offset, into.size(), into.begin());
-  }
-
- private:
-  const std::span<const uint8_t> bytes_;
-  const std::string name_ = "input";
-};
 
 std::vector<std::vector<JsonField>> schemas() {
   const std::vector<uint8_t> zero(8), no{'n', 'o'};
@@ -89,7 +69,7 @@ class Readers {
 };
 
 void try_file(std::span<const uint8_t> bytes, bool keep_blank) {
-  const auto source = std::make_shared<Input>(bytes);
+  const auto source = std::make_shared<FuzzInput>(bytes);
   std::vector<LineIndex::Range> ranges;
   try {
     LineIndexBuilder builder(source, keep_blank);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "io/byte_source.h"
+#include "fuzz_input.h"
 #include "millrace/error.h"
 #include "sources/shard_reader.h"
 #include "sources/tar_index.h"
@@ -21,27 +21,6 @@ namespace {
 using namespace millrace;
 
 constexpr int64_t kMostUnpacked = 4 << 20;  // more costs time and shows nothing more
-
-void check(bool right, const char* what) {
-  if (right) return;
-  std::fprintf(stderr, "wrong: %s\n", what);
-  std::abort();
-}
-
-class Input final : public ByteSource {
- public:
-  explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-  const std::string& name() const override { return name_; }
-  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
-  void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    check(offset >= 0 && offset <= size() && static_cast<int64_t>(into.size()) <= size() - offset, "a read outside the source");
-    std::copy_n(bytes_.begin() + offset, into.size(), into.begin());
-  }
-
- private:
-  const std::span<const uint8_t> bytes_;
-  const std::string name_ = "input";
-};
 
 void expect(const Error& error) {
   if (error.kind() == ErrorKind::corrupt_data || error.kind() == ErrorKind::unavailable) return;
@@ -83,7 +62,7 @@ std::optional<std::vector<Found>> walk(const std::shared_ptr<const ByteSource>& 
 }
 
 void try_archive(std::span<const uint8_t> bytes) {
-  const auto source = std::make_shared<Input>(bytes);
+  const auto source = std::make_shared<FuzzInput>(bytes);
   bool packed = false;
   const auto found = walk(source, packed);
   if (packed) return;
