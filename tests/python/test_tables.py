@@ -49,7 +49,11 @@ def test_values_are_arrows(source: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         dataset = SOURCES[source](table, Path(folder), data.draw(st.integers(1, 12)))
         assert len(dataset) == rows and list(dataset[0]) == names
-        wanted = {name: expected(name, table.column(name), dataset.categories.get(name, [])) for name in names}
+        stored = table
+        if source == "parquet" and "date64" in names:  # Parquet's dates are days: pyarrow, too, reads them as date32
+            stored = table.set_column(names.index("date64"), "date64", table.column("date64").cast(pa.date32()))
+            assert pq.read_schema(Path(folder, "t.parquet")).field("date64").type == pa.date32()
+        wanted = {name: expected(name, stored.column(name), dataset.categories.get(name, [])) for name in names}
         for i in range(rows):
             sample = dataset[i - rows]
             for name in names:

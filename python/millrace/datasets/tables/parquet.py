@@ -46,7 +46,7 @@ class Parquet(Tabular):
     int8 to int64, uint8 to uint32  the same dtype. uint64: int64, ValueError for what that does not hold
     halffloat, float, double        float16, float32, float64
     bool                            bool
-    date32, date64                  int64: days since 1970; milliseconds
+    date32, date64                  int64: days since 1970; milliseconds (Parquet has days alone: date64 comes back as date32)
     time, timestamp, duration       int64 in the unit of the type; timestamps in UTC since 1970, their time zone is dropped
     decimal                         float64; with decimals="scaled" int64, counting the last digit (12.30 of scale 2 is 1230)
     string, binary and their kinds  str, bytes
