@@ -116,4 +116,5 @@ def order_advice(loader: Any) -> Optional[str]:
 def batch_job(loader: Any, source: BatchSource, collate_fn: Optional[Callable[[list], Any]]) -> BatchJob:
     sampler = inner_sampler(loader.batch_sampler)
     window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
-    return BatchJob(source, collate_fn, max(source.dataset.rows_ahead, window) if source.dataset.rows_ahead else 0)
+    # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of the one before.
+    return BatchJob(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)
