@@ -20,8 +20,8 @@ class Estimate:
 
     step_seconds: the model's own time for a step (forward, backward, optimizer, communication), with the batch ready. batch_size: samples
     of one rank's step. needed_per_rank = batch_size / step_seconds; needed = world_size times that. measured_per_rank: what a loader
-    gives, None when that is not known; `measured` is world_size times it. Loading and computing overlap, so a step takes the longer of both.
-    step_seconds_fed: that. utilisation: the share of the time in which the model computes, 0..1. bottleneck: "loader", "model", or
+    gives, None when that is not known; `measured` is world_size times it. Loading and computing overlap, so a step takes the longer of
+    both, step_seconds_fed. utilisation: the share of the time in which the model computes, 0..1. bottleneck: "loader", "model", or
     "balanced" when both rates are within 1 %. speedup: of the run, once loading is no longer in the way.
 
     Of the whole run, None where its length is not known: samples (all epochs), seconds_model and seconds_fed (at the model's own rate,

@@ -95,7 +95,8 @@ def rate_of_ledger(stats: Mapping[str, Any]) -> MeasuredRate:
         batch_size = settings.get("batch_size")
         stage = ledger.get("bottleneck")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"this is no ledger: it should be loader.stats(), or its \"ledger\", as JSON ({type(error).__name__}: {error})") from None
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f'this is no ledger: it should be loader.stats(), or its "ledger", as JSON ({what})') from None
     if version != _LEDGER_VERSION:
         raise ValueError(f"this ledger is of version {version!r}, and version {_LEDGER_VERSION} is read; take it anew with this millrace")
     running = wall - start

@@ -126,8 +126,8 @@ def _count(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace estimate", description="What a training run needs of its loader, what the loader gives, "
-                                     "and what waiting costs. Say what it gives by --measured, or have it measured.")
+    parser = argparse.ArgumentParser(prog="millrace estimate", description="What a training run needs of its loader, what the loader "
+                                     "gives, and what waiting costs. Say what it gives by --measured, or have it measured.")
     add = parser.add_argument
     add("--step-ms", type=_count, metavar="MS", help="the model's own time for a step, the batch being ready")
     add("--batch-size", type=_count, metavar="N", help="samples of one rank's step")
@@ -144,7 +144,8 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--measured-tokens", type=_count, metavar="RATE", help="tokens per second, with --length")
     what.add_argument("--dataset", metavar="MODULE:NAME", help="measure this dataset, or a function that makes it, in millrace's loader")
     what.add_argument("--loader", metavar="MODULE:NAME", help="measure this loader, millrace's or another, or a function that makes it")
-    what.add_argument("--ledger", metavar="FILE", help="the JSON of a run's loader.stats(); step time and batch size come from it, too, unless given")
+    what.add_argument("--ledger", metavar="FILE", help="the JSON of a run's loader.stats(); step time and batch size come from it, too, "
+                      "unless given")
     add("--seconds", type=_count, default=5.0, metavar="S", help="how long to measure (default: 5)")
     add("--ranks-per-node", type=int, metavar="N", help="measure with one N-th of this machine's CPUs, as each of N ranks has")
     add("--json", action="store_true", help="print every number as JSON")
