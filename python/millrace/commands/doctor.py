@@ -72,8 +72,8 @@ def _number(text: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="millrace doctor", description="Times disk, page cache, store, decoding, memory and GPU link "
-                                     "in about 12 s, says how many samples a second each allows, and what to fix first. Fails when something is "
-                                     "broken, or the model needs more.")
+                                     "in about 12 s, says how many samples a second each allows, and what to fix first. "
+                                     "Fails when something is broken, or the model needs more.")
     add: Any = parser.add_argument
     add("places", nargs="*", metavar="PATH | URL", help="the dataset's folder or a file, which is only read; an object of a store (http, "
         "s3, gs, az). Without a path, a temporary file is timed")

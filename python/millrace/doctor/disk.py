@@ -73,12 +73,14 @@ class Reader:
 
     def __init__(self, path: str, size: int) -> None:
         self.size, self.fd, self.bypass = size, -1, "no"
+        direct = getattr(os, "O_DIRECT", 0)
         with contextlib.suppress(OSError):
-            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECT", 0))
-            with mmap.mmap(-1, PAGE) as probe:
-                os.preadv(self.fd, [probe], 0)
-            self.bypass = "O_DIRECT" if hasattr(os, "O_DIRECT") else "no"
-            return
+            if direct:
+                self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | direct)
+                with mmap.mmap(-1, PAGE) as probe:
+                    os.preadv(self.fd, [probe], 0)
+                self.bypass = "O_DIRECT"
+                return
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

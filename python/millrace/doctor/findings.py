@@ -39,7 +39,8 @@ def _attainable(need: Need, found: dict[str, Any], rows: list[Resource]) -> Iter
         return
     if need.rate is None:
         text, command = _remedy(slowest, need, found, 2)
-        yield Finding("note", slowest.name, f"the tightest, with {count_text(slowest.rate)} samples/s; for twice that: {text}", command, True)
+        text = f"the tightest, with {count_text(slowest.rate)} samples/s; for twice that: {text}"
+        yield Finding("note", slowest.name, text, command, first=True)
         return
     for row in rows:
         if row.counts and row.rate is not None and row.rate < need.rate:
@@ -70,7 +71,7 @@ def _remedy(row: Resource, need: Need, found: dict[str, Any], factor: float) -> 
 
 def _failures(found: dict[str, Any]) -> Iterator[Finding]:
     disk, store, made = found.get("disk") or {}, found.get("store") or {}, found.get("batches") or {}
-    if disk.get("error"):
+    if disk.get("error") and not disk.get("unlisted"):
         yield Finding("broken" if found.get("path") else "note", "disk", f"not timed: {disk['error']}",
                       "" if found.get("path") else "millrace doctor --tmp FOLDER")
     for error in (disk.get("unlisted") or [])[:3]:

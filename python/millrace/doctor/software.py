@@ -42,7 +42,8 @@ def libjpeg(files: SystemFiles) -> Any:
 
 def _has_nvtx() -> bool:
     try:
-        _core.nvtx(False)
+        _core.nvtx(True)
     except RuntimeError:
         return False
+    _core.nvtx(False)
     return True
