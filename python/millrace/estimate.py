@@ -21,8 +21,9 @@ class Estimate:
     step_seconds: the model's own time for a step (forward, backward, optimizer, communication), with the batch ready. batch_size: samples
     of one rank's step. needed_per_rank = batch_size / step_seconds; needed = world_size times that. measured_per_rank: what a loader
     gives, None when that is not known; `measured` is world_size times it. Loading and computing overlap, so a step takes the longer of
-    both, step_seconds_fed. utilisation: the share of the time in which the model computes, 0..1. bottleneck: "loader", "model", or
-    "balanced" when both rates are within 1 %. speedup: of the run, once loading is no longer in the way.
+    both, step_seconds_fed; their sum where they take turns (`overlaps` False). utilisation: the share of the time in which the model
+    computes, 0..1. bottleneck: "loader", "model", or "balanced" when both rates are within 1 %. speedup: of the run, once loading is no
+    longer in the way.
 
     Of the whole run, None where its length is not known: samples (all epochs), seconds_model and seconds_fed (at the model's own rate,
     and fed by this loader), gpu_hours_model, gpu_hours_fed, gpu_hours_lost, and cost_lost in `currency` with a price.
@@ -40,6 +41,7 @@ class Estimate:
     utilisation: Optional[float] = None
     speedup: Optional[float] = None
     bottleneck: Optional[str] = None
+    overlaps: bool = True
     length: Optional[int] = None
     needed_tokens: Optional[float] = None
     measured_tokens: Optional[float] = None
@@ -87,6 +89,7 @@ def estimate(
     steps: Optional[int] = None,
     price_per_hour: Optional[float] = None,
     currency: str = "USD",
+    overlaps: bool = True,
 ) -> Estimate:
     """What a run needs of its loader, whether it gets it, and what waiting costs.
 
@@ -99,6 +102,7 @@ def estimate(
         samples: of one epoch, over all ranks; or tokens, with `length`, the tokens of a sample. epochs: 1 when not given.
         steps: the run's length in place of both.
         price_per_hour: of one GPU, in `currency`.
+        overlaps: whether the next batches are made while the model computes; not so with num_workers=0.
 
     Raises ValueError for numbers that are not positive and finite, and for combinations that say nothing or two things.
     """
@@ -112,15 +116,17 @@ def estimate(
     needed = batch_size / step
     values: dict[str, Any] = {
         "step_seconds": step, "batch_size": batch_size, "world_size": world_size, "needed_per_rank": needed, "needed": needed * world_size,
-        "length": length, "currency": currency, "notes": _doubts(step_ms),
+        "length": length, "currency": currency, "overlaps": overlaps,
+        "notes": _doubts(step_ms),
     }
     if length is not None:
         values["needed_tokens"] = needed * world_size * length
     if measured is not None:
-        fed = max(step, batch_size / measured)
+        loading = batch_size / measured
+        fed = max(step, loading) if overlaps else step + loading
         values |= {
             "measured_per_rank": measured, "measured": measured * world_size, "step_seconds_fed": fed, "utilisation": step / fed,
-            "speedup": fed / step, "bottleneck": _bottleneck(measured, needed),
+            "speedup": fed / step, "bottleneck": _bottleneck(measured, needed) if overlaps else _slower(fed, step),
         }
         if length is not None:
             values["measured_tokens"] = measured * world_size * length
@@ -190,6 +196,10 @@ def _bottleneck(measured: float, needed: float) -> str:
     if measured * _EQUAL < needed:
         return "loader"
     return "model" if measured > needed * _EQUAL else "balanced"
+
+
+def _slower(fed: float, step: float) -> str:
+    return "loader" if fed > _EQUAL * step else "balanced"
 
 
 def _doubts(step_ms: float) -> tuple[str, ...]:
@@ -263,6 +273,11 @@ def _cost(made: Estimate, seconds: Optional[float], hours: Optional[float]) -> s
 
 def _verdict(made: Estimate) -> str:
     assert made.utilisation is not None and made.measured_per_rank is not None and made.speedup is not None
+    if made.bottleneck == "loader" and not made.overlaps:
+        loading = made.batch_size / made.measured_per_rank
+        return (f"loading and computing take turns: the GPU computes {made.utilisation:.0%} of the time, a step takes "
+                f"{_duration(made.step_seconds_fed)}\n          workers that load meanwhile (num_workers=1 or more) make it "
+                f"{_duration(max(made.step_seconds, loading))}, if they load as fast")
     if made.bottleneck == "loader":
         return (f"the loader is the bottleneck: the GPU computes {made.utilisation:.0%} of the time, a step takes "
                 f"{_duration(made.step_seconds_fed)}\n          waiting ends at {_shown(made.needed_per_rank)} samples/s per rank, "

@@ -19,12 +19,13 @@ _LEDGER_VERSION = 1
 @dataclass(frozen=True)
 class MeasuredRate:
     """`per_rank`: samples per second of one process's loader. The rest is None where it is not known: the batch size, the step's own
-    time, and the stage that the ledger named."""
+    time, and the stage that the ledger named. overlaps: whether batches are made while the loop does something else."""
 
     per_rank: float
     batch_size: Optional[int] = None
     step_seconds: Optional[float] = None
     stage: Optional[str] = None
+    overlaps: bool = True
     what: str = ""
 
 
@@ -65,7 +66,9 @@ def measure(loader: Iterable[Any], seconds: float = 5.0, step: Callable[[int, in
             raise ValueError(f"the {type(loader).__name__} gave no samples" + (" in an epoch behind the first" if total else ""))
         counted_seconds += now - first
     rate = counted / counted_seconds if counted and counted_seconds > 0 else total / max(now - begin, 1e-9)
-    return MeasuredRate(rate, batch_size=largest, what=f"{total:,} samples in {now - begin:.1f} s, alone on this machine")
+    overlaps = getattr(loader, "num_workers", 1) != 0
+    what = f"{total:,} samples in {now - begin:.1f} s, alone on this machine"
+    return MeasuredRate(rate, batch_size=largest, overlaps=overlaps, what=what)
 
 
 def samples_in(batch: Any, batched: bool = True) -> int:
@@ -109,6 +112,9 @@ def rate_of_ledger(stats: Mapping[str, Any]) -> MeasuredRate:
         busy = 1 - sum(idle for _, idle in workers) / in_workers
     else:
         busy = (running - step) / running
-    rate = samples / running / min(1.0, max(busy, 1e-3))
-    return MeasuredRate(rate, batch_size if batch_size is not None else round(samples / batches), step / batches, stage,
-                        what=f"{samples:,} samples in {wall:,.1f} s of a run, its workers busy {min(1.0, max(busy, 0.0)):.0%} of the time")
+    busy = min(1.0, max(busy, 1e-3))
+    rate = samples / running / busy
+    size = batch_size if batch_size is not None else round(samples / batches)
+    who = "its workers busy" if in_workers > 0 else "loading"
+    what = f"{samples:,} samples in {wall:,.1f} s of a run, {who} {busy:.0%} of the time"
+    return MeasuredRate(rate, size, step / batches, stage, overlaps=in_workers > 0, what=what)

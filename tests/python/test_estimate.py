@@ -40,6 +40,13 @@ def test_a_loader_that_keeps_up_loses_nothing():
     assert millrace.estimate(step_ms=100, batch_size=10, measured=100).bottleneck == "balanced"
 
 
+def test_loading_and_computing_take_turns_without_workers():
+    made = millrace.estimate(step_ms=60, batch_size=20, measured=500, overlaps=False)
+    assert close(made.step_seconds_fed, 0.1) and close(made.utilisation, 0.6) and made.bottleneck == "loader"
+    assert "take turns" in str(made) and "make it 60 ms" in str(made)
+    assert millrace.estimate(step_ms=60, batch_size=20, measured=1e6, overlaps=False).bottleneck == "balanced"
+
+
 def test_without_a_measured_rate():
     made = millrace.estimate(step_ms=500, batch_size=4, steps=7200)
     assert made.measured is None and made.bottleneck is None and made.seconds_fed is None and made.samples == 28800

@@ -71,6 +71,7 @@ def test_a_loader_is_measured_and_says_its_batch_size(module, capsys):
     status, text, _ = estimate(capsys, "--step-ms", 10, "--loader", f"{module}:loader", "--seconds", 0.5, "--json")
     found = json.loads(text)
     assert status == 0 and found["batch_size"] == 16 and found["bottleneck"] == "loader" and 100 < found["measured_per_rank"] < 500
+    assert not found["overlaps"], "it has no workers"
 
 
 def test_errors_of_the_dataset_are_told(module, capsys):

@@ -63,7 +63,7 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     rate = _rate(given)
     if rate is None:
         return estimate(**values), ""
-    values["measured"] = rate.per_rank
+    values |= {"measured": rate.per_rank, "overlaps": rate.overlaps}
     if given.batch_size is None:
         values["batch_size"] = rate.batch_size
     if given.step_ms is None:
