@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Optional
 
 from millrace import _core
@@ -101,10 +102,10 @@ def _time_disk(
         most = (64 << 20) if quick else (256 << 20)
         if file_system(files, place)["kind"] in _MEMORY_KINDS:
             most = min(most, copies.memory_for_buffers())
-        work = lambda: disk.time_own_file(place, need.sample_bytes, seconds, rng, threads, most)  # noqa: E731
+        work = partial(disk.time_own_file, place, need.sample_bytes, seconds, rng, threads, most)
     else:
         place = path
-        work = lambda: _listed_and_timed(place, need, seconds, rng, threads)  # noqa: E731
+        work = partial(_listed_and_timed, place, need, seconds, rng, threads)
     try:
         measured = within(10 * seconds + _PATIENCE, work, f"the file system of {place}")
     except OSError as error:

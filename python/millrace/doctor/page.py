@@ -36,8 +36,8 @@ def _machine(found: dict[str, Any]) -> _Rows:
                            "no cgroup limit" if memory["limit"] is None else f"a cgroup limit of {size_text(memory['limit'])}",
                            memory["huge_pages"] and f"transparent huge pages: {memory['huge_pages']}",
                            "no swap" if not memory["swap"] else f"swap {size_text(memory['swap'])}")),
-        ("OOM", _joined(f"{memory['kills'] or 0} processes killed in this cgroup", f"oom_score_adj {memory['oom_score_adj']}",
-                        f"overcommit {memory['overcommit']}")),
+        ("OOM", _joined(f"{memory['kills'] or 0} processes killed in this cgroup",
+                        *(f"{name} {memory[name]}" for name in ("oom_score_adj", "overcommit") if memory[name] is not None))),
         ("NUMA",
          _joined(*(f"node {node['number']}: {len(node['cpus'])} CPUs, {size_text(node['memory'] or 0)}" for node in machine["numa"]))
          or "not told"),
