@@ -1,0 +1,123 @@
+"""What a dataset is, and which of its samples fail: read one by one, without a loader."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from .configurations import Configuration, make_loader
+from .targets import Source
+
+SURVEY_S = 10.0
+_MOST_PROBED, _MOST_LISTED = 64, 5
+
+
+class EmptyDataset(ValueError):
+    """It has no samples."""
+
+
+def probe(source: Source, seconds: float) -> dict[str, Any]:
+    """What is known before measuring: plain values. EmptyDataset where there is nothing to measure; errors of making a loader.
+
+    Reads some samples, so that their cost is known: `sample_seconds`, None when none was read. A sample that raises is no error here
+    but told, as "failed", so that survey() is asked.
+    """
+    import torch
+
+    length = source.length
+    if length == 0:
+        raise EmptyDataset(f"the {type(source.dataset).__name__} is empty")
+    loader = make_loader(Configuration("millrace", "native", 1), source, {"native": False})
+    from ..lowering import make_plan
+
+    native = make_plan(loader).job is not None
+    facts = {"type": type(source.dataset).__name__, "iterable": source.is_iterable, "length": length, "native": native,
+             "explain": loader.explain(), "batch_size": loader.batch_size, "is_loader": source.is_loader, "workers": source.workers,
+             "prefetch": source.prefetch, "pin": bool(source.given.get("pin_memory")), "on_error": loader.on_error,
+             "native_argument": loader.native, "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
+             "accelerator": bool(torch.accelerator.is_available()), "sample_seconds": None, "failed": False}
+    read, start = 0, time.perf_counter()
+    for _, failure in _samples(source):
+        read += failure is None
+        facts["failed"] = facts["failed"] or failure is not None
+        if read >= _MOST_PROBED or time.perf_counter() - start >= seconds:
+            break
+    facts["sample_seconds"] = (time.perf_counter() - start) / read if read else None
+    return facts
+
+
+def survey(source: Source, seconds: float) -> dict[str, Any]:
+    """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error", "where"}], "all": bool}."""
+    found: dict[str, Any] = {"read": 0, "failed": 0, "errors": [], "all": True}
+    start = time.perf_counter()
+    for index, failure in _samples(source):
+        found["read"] += 1
+        if failure is not None:
+            found["failed"] += 1
+            if len(found["errors"]) < _MOST_LISTED:
+                found["errors"].append({"index": index, **described(failure)})
+        if time.perf_counter() - start >= seconds:
+            found["all"] = found["read"] == source.length
+            break
+    found["errors"].sort(key=lambda error: error["index"])
+    return found
+
+
+def survey_text(found: dict[str, Any], is_stream: bool) -> str:
+    """What a survey() that met errors tells."""
+    read, failed = found["read"], found["failed"]
+    if is_stream:
+        lines = [f"the stream raises at sample {found['errors'][0]['index']:,}, behind {read - failed:,} good ones:"]
+    else:
+        which = "all" if found["all"] else "read so far, spread over the dataset"
+        lines = [f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"]
+    lines += [f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else "") for error in found["errors"]]
+    if failed > len(found["errors"]):
+        lines.append(f"  and {failed - len(found['errors']):,} more")
+    return "\n".join(lines)
+
+
+def _samples(source: Source) -> Iterator[tuple[int, Any]]:
+    """(index, None or what reading it raised), in an order of its own; of a stream in its order, up to its first error."""
+    if source.is_iterable:
+        places = itertools.count()
+        try:
+            for _ in source.dataset:
+                yield next(places), None
+        except Exception as error:
+            yield next(places), error
+        return
+    length = source.length
+    spread = random.Random(0)
+    order: Any = range(length or 0)
+    if length is None:  # only the sampler knows what indices there are
+        order = source.given.get("sampler", ())
+    elif length <= 1 << 24:
+        order = spread.sample(order, length)
+    else:
+        order = (spread.randrange(length) for _ in itertools.count())
+    for index in order:
+        try:
+            source.dataset[index]
+        except Exception as error:
+            yield index, error
+        else:
+            yield index, None
+
+
+def described(error: BaseException) -> dict[str, str]:
+    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}."""
+    own = __package__.partition(".")[0]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    theirs = [frame for frame in frames if frame.f_globals.get("__name__", "").partition(".")[0] not in (own, "torch", "multiprocessing")]
+    frame = (theirs or frames or [None])[-1]
+    where = f"{frame.f_code.co_filename}:{_line(error, frame)}" if frame is not None else ""
+    return {"error": f"{type(error).__name__}: {error}", "where": where}
+
+
+def _line(error: BaseException, frame: Any) -> int:
+    return next((line for other, line in traceback.walk_tb(error.__traceback__) if other is frame), 0)
