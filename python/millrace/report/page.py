@@ -1,8 +1,8 @@
 """One HTML page in one file: sections of text, tables and charts, with style, script and data inside.
 
 Nothing is fetched, and nothing may be: the page forbids it by a content security policy that lets run only the scripts it was written
-with, by their hashes, so that no name of a file or function that found its way into the page can become one. It reads well on paper, in light and
-in dark, and without scripts.
+with, by their hashes, so that no name of a file or function that found its way into the page can become one. It reads well on paper,
+in light and in dark, and without scripts.
 
     page = Page("bench of my_dataset", "8 workers, 1,000 batches")
     page.tiles({"samples per second": "12,400", "against torch": "3.1 x"})
@@ -143,5 +143,6 @@ def write_file(path: Union[str, os.PathLike[str]], text: str) -> Path:
             part.unlink(missing_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise type(error)(error.errno, f"cannot write {path}: {reason}; give a path in a folder that exists and may be written to") from error
+        rule = "give a path in a folder that exists and may be written to"
+        raise type(error)(error.errno, f"cannot write {path}: {reason}; {rule}") from error
     return path

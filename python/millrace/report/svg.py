@@ -1,8 +1,9 @@
 """Charts as SVG, made of text alone: lines, dots, bars, histograms and time lines.
 
 Each function returns one `<svg>` element for a page that has `colours.STYLE` (page.py's has); `standalone()` makes a file of it. They
-follow the reader's light or dark theme. However many values there are, an element stays below some 200 KB: where a line has more points than
-the picture has pixels, it is their mean, in a band from the lowest to the highest. Values that are NaN or infinite are left out; without any the chart says so. Texts may hold anything.
+follow the reader's light or dark theme. However many values there are, an element stays below some 200 KB: where a line has more points
+than the picture has pixels, it is their mean, in a band from the lowest to the highest. Values that are NaN or infinite are left out;
+without any the chart says so. Texts may hold anything.
 """
 
 from __future__ import annotations
@@ -164,10 +165,12 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Union[float, Sequence[float]]
                                f'rx="2"><title>{escape(text)}</title></rect>')
             if wide > 34:
                 label_y = min([high, *map(up.at, values)]) - 6
-                chart.parts.append(f'<text class="small mid" x="{x + wide / 2:.1f}" y="{label_y:.1f}">{escape(amount(median, y.unit))}</text>')
+                chart.parts.append(f'<text class="small mid" x="{x + wide / 2:.1f}" y="{label_y:.1f}">'
+                                   f'{escape(amount(median, y.unit))}</text>')
             if len(values) > 1:
                 shown = values[:: math.ceil(len(values) / 100)]
-                chart.parts += [f'<circle class="paper axis" fill-opacity="0.7" cx="{x + wide / 2:.1f}" cy="{up.at(v):.1f}" r="2.4"/>' for v in shown]
+                chart.parts += [f'<circle class="paper axis" fill-opacity="0.7" cx="{x + wide / 2:.1f}" cy="{up.at(v):.1f}" r="2.4"/>'
+                                for v in shown]
     chart.parts.append(f'<line class="axis" x1="{chart.left}" x2="{chart.right}" y1="{chart.bottom}" y2="{chart.bottom}"/>')
     chart.parts.append(f'<text class="faint small end" x="{chart.right}" y="{chart.bottom + 33:.0f}">{escape(x_label)}</text>')
     return chart.element()
