@@ -76,11 +76,15 @@ class Client:
             raise LoadFailed(f"the process that loads {self._target.text} ended ({self._ending()}){self._tail()}") from None
         if kind == "raised":
             self.close()
-            raise LoadFailed(f"{self._target.text}: {_said(what)}")
+            said = what["error"] + (f" ({what['where']})" if what["where"] else "")
+            raise LoadFailed(said if self._target.text in said else f"{self._target.text}: {said}")
         self.alone_because = what
 
     def probe(self, seconds: float, limit_s: float) -> dict[str, Any]:
         return self._ask("probe", (seconds,), limit_s)
+
+    def divides(self, limit_s: float) -> bool:
+        return self._ask("divides", (), limit_s)
 
     def survey(self, seconds: float) -> dict[str, Any]:
         return self._ask("survey", (seconds,), 2 * seconds + 10)
@@ -95,7 +99,7 @@ class Client:
 
     def measure(self, configuration: Configuration, task: Task, facts: dict[str, Any]) -> dict[str, Any]:
         """The record of measure.measure(), with the highest memory that was seen meanwhile. Failed where there is none."""
-        return self._ask("measure", (configuration, task, facts), task.limit_s + 1)
+        return self._ask("measure", (configuration, task, facts), 1.5 * task.limit_s + 2)
 
     def _ask(self, name: str, arguments: tuple[Any, ...], limit_s: float) -> Any:
         if self._process is None or (self._used and self.alone_because):
@@ -149,6 +153,9 @@ class Client:
         """What it has printed last."""
         self._output.seek(0)
         lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
+        fatal = [place for place, line in enumerate(lines) if line.startswith("Fatal Python error")]
+        if fatal:  # faulthandler's: the innermost call comes first
+            lines = lines[fatal[-1] :][: _TAIL_LINES // 2]
         return ": its last words are\n" + "\n".join("  " + line for line in lines[-_TAIL_LINES:]) if lines else ""
 
 
@@ -184,6 +191,3 @@ def _exit(code: Optional[int]) -> str:
         return "unknown"
     return f"status {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
 
-
-def _said(error: dict[str, str]) -> str:
-    return error["error"] + (f" ({error['where']})" if error["where"] else "")

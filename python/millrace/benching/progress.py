@@ -6,15 +6,18 @@ import sys
 import time
 from typing import Any, Optional, TextIO
 
+_TOLD_BY_POINTS = ("warm-up", "grid", "around the best", "final")
+
 
 class Progress:
-    """Says nothing; the others derive from it. `phase`: begins one, of `points` measurements or an unknown number."""
+    """Says nothing; the others derive from it."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._phase = ""
 
-    def phase(self, name: str, points: int = 0) -> None:
+    def phase(self, name: str) -> None:
+        """What the next measurements are for."""
         self._phase = name
 
     def measuring(self, what: str, phase: str) -> None:
@@ -37,9 +40,9 @@ class Lines(Progress):
         super().__init__()
         self._budget, self._stream = budget, stream or sys.stderr
 
-    def phase(self, name: str, points: int = 0) -> None:
+    def phase(self, name: str) -> None:
         super().phase(name)
-        if not points:
+        if name not in _TOLD_BY_POINTS:
             print(f"[{self._elapsed():4.0f} s of {self._budget:.0f}] {name}", file=self._stream, flush=True)
 
     def measured(self, what: str, rate: Optional[float], best: str) -> None:
@@ -60,7 +63,7 @@ class Bar(Progress):
         self._best = ""
         self._bar.start()
 
-    def phase(self, name: str, points: int = 0) -> None:
+    def phase(self, name: str) -> None:
         super().phase(name)
         self._show(name)
 

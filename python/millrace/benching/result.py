@@ -63,6 +63,7 @@ class BenchResult:
         self.best = self._row(search.winner) or next((row for row in self.rows if row.configuration.side == "millrace"), None)
         self.torch = self._row(search.torch) or next((row for row in self.rows if row.configuration.side == "torch"), None)
         self.runner_up = self._row(search.runner_up)
+        self.rows.sort(key=lambda row: row is not self.best)  # which others seem to beat that were measured once, or for less long
         self.tied = list(search.tied)
         self.notes = list(search.notes)
         self.best_arguments, self.best_line = best_arguments or {}, best_line
@@ -109,14 +110,16 @@ class BenchResult:
 
     def text(self) -> str:
         """The table under a line that says of what, the best, and the arguments."""
-        parts = [self._title(), "", self.table(), ""]
+        parts = [self.title(), "", self.table(), ""]
         if self.stopped:
             parts.append("stopped: this is what was measured until then")
-        parts += self._verdict()
-        parts += self.notes
+        parts += self.remarks()
+        if self.best_line:
+            parts += ["", "from millrace import DataLoader", self.best_line]
         return "\n".join(parts).encode("utf-8", "backslashreplace").decode()
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What was measured, in a line."""
         facts = self.facts
         length = "" if facts.get("length") is None else f", {facts['length']:,} samples"
         batches = f", batches of {facts['batch_size']}" if facts.get("batch_size") else ""
@@ -124,21 +127,19 @@ class BenchResult:
             self.step_seconds) else "no step: as fast as batches can be had"
         return f"{self.name}: {facts.get('type', '')}{length}{batches}; {step}"
 
-    def _verdict(self) -> list[str]:
+    def remarks(self) -> list[str]:
+        """The best in words, and what else is worth knowing."""
         best = self.best
         if best is None:
-            return []
-        times = f"{len(best.rates)} measurements at the end" if best.phase == "final" else "not measured again"
-        lines = [f"best: {best.configuration}: {number(best.rate)} samples/s ({number(best.low)} to {number(best.high)}, {times}; "
-                 f"again within {100 * best.noise:.0f} %)"]
+            return self.notes
+        certain = f"{number(best.low)} to {number(best.high)} in {len(best.rates)} measurements at the end; again within {100 * best.noise:.0f} %"
+        lines = [f"best: {best.configuration}: {number(best.rate)} samples/s ({certain if len(best.rates) > 1 else 'measured once'})"]
         if self.torch is not None and self.speedup is not None:
             lines.append(f"{self.speedup:.2f} x torch's loader at its best ({self.torch.configuration}: {number(self.torch.rate)} samples/s)")
         if self.tied:
             other = next(c for c in self.tied if c != best.configuration)
             lines.append(f"{other} is no faster beyond the noise; of equals, the one with fewer workers and shorter queues is taken")
-        if self.best_arguments:
-            lines += ["", "from millrace import DataLoader", self.best_line]
-        return lines
+        return lines + self.notes
 
     def to_json(self) -> dict[str, Any]:
         """JSON's types only."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 from .client import Client, Failed
@@ -21,9 +22,10 @@ from .progress import Progress
 from .survey import SURVEY_S, survey_text
 
 LEAST_NOISE = 0.02  # configurations closer than this are equal, however quiet the machine
+_SHORT_NOISE = 0.05  # as far as short measurements tell
 _SHARES = {"grid": 0.40, "around": 0.65, "final": 1.0}  # of the budget, by the end of each phase
 _WINDOW_S = (0.25, 2.0, 3.0)  # shortest, longest, longest of the final
-_FINALISTS, _TORCHS = 3, 2
+_FINALISTS, _TORCHS, _LEAST_REPEATS = 3, 2, 2
 
 
 class DatasetFails(RuntimeError):
@@ -57,7 +59,8 @@ class Search:
         self._start = time.monotonic()
         self._overhead = 1.0  # seconds that a measurement takes besides its window
         self._surveyed = False
-        self._short = False
+        self._short = False  # something was left out for want of time
+        self._most_workers: Optional[int] = None
 
     def run(self) -> None:
         self._progress.phase("loading")
@@ -65,11 +68,14 @@ class Search:
         self._start = time.monotonic()
         self._probe()
         ours, torchs = self._first_grid()
-        self._progress.phase("grid", 1 + 2 * (len(ours) + len(torchs)))
+        self._progress.phase("warm-up")
         self._measure(ours[0], self._window(_SHARES["grid"], 2 * len(ours + torchs)), "warm-up")
-        ours = self._halve(ours, torchs)
-        self._progress.phase("around the best", 8)
-        self._around(ours)
+        self._progress.phase("grid")
+        self._halve(ours, torchs)
+        self._progress.phase("around the best")
+        self._around()
+        if self._short:
+            self.notes.append(f"the budget of {self._options.budget:g} s left something out; a larger one tries more")
         self._final()
 
     # ------------------------------------------------------------------ phases
@@ -83,7 +89,23 @@ class Search:
         if self._client.alone_because:
             self.notes.append(f"each measurement loads the dataset anew, since {self._client.alone_because}")
         if facts["failed"] and facts["on_error"] == "raise":
-            self._survey("a sample raises")
+            self._survey()
+        if facts["iterable"] and max(options.workers or [2]) > 1:
+            self._check_division()
+
+    def _check_division(self) -> None:
+        self._progress.phase("do workers share the stream")
+        try:
+            if self._client.divides(max(5.0, 0.1 * self._options.budget)):
+                return
+        except Failed:  # whatever it is, the measurements will meet it
+            return
+        told = "every worker reads the whole stream: it does not look at get_worker_info(), so samples come once per worker"
+        if self._options.workers:
+            self.notes.append(f"{told}; samples/s counts all of them")
+        else:
+            self._most_workers = 1
+            self.notes.append(f"{told}; only 0 and 1 worker were measured")
 
     def _first_grid(self) -> tuple[list[Configuration], list[Configuration]]:
         facts, options = self.facts, self._options
@@ -92,6 +114,7 @@ class Search:
         if not methods:
             raise NothingMeasured(f"this dataset does not run by method {', '.join(options.methods or ())}:\n{facts['explain']}")
         workers = sorted(set(options.workers)) if options.workers else grid(self._cpus, facts["workers"])
+        workers = [number for number in workers if self._most_workers is None or number <= self._most_workers]
         prefetch = (options.prefetch or [facts["prefetch"] or 2])[0]
         pin = options.pin[0] if options.pin else facts["pin"]
         ours = [Configuration("millrace", method, number, prefetch, pin) for method in methods for number in workers
@@ -106,9 +129,9 @@ class Search:
         likely = sorted(ours, key=lambda c: (abs(c.workers - self._cpus), METHODS.index(c.method)))
         return likely, sorted(torchs, key=lambda c: abs(c.workers - self._cpus))
 
-    def _halve(self, ours: list[Configuration], torchs: list[Configuration]) -> list[Configuration]:
-        share, window = _SHARES["grid"], None
-        rungs = 0
+    def _halve(self, ours: list[Configuration], torchs: list[Configuration]) -> None:
+        share, rungs = _SHARES["grid"], 0
+        window: Optional[float] = None
         while True:
             points = _alternating(ours, torchs)
             window = self._window(share if rungs else share / 2, len(points), least=window)
@@ -120,16 +143,14 @@ class Search:
             rungs += 1
             ours, torchs = self._best(ours), self._best(torchs)
             if not ours and not self._any("millrace"):
-                raise NothingMeasured(next(iter(self.failures.values()), "nothing was measured"))
-            if (len(ours) <= _FINALISTS and len(torchs) <= _TORCHS) or rungs >= 4:
-                return ours
-            if self._left(share) <= 0:
-                return ours
+                raise NothingMeasured("\n".join(["no configuration gave a batch", *self.notes, *map(": ".join, self._told_failures())]))
+            if (len(ours) <= _FINALISTS and len(torchs) <= _TORCHS) or rungs >= 4 or self._left(share) <= 0:
+                return
             ours = ours[: max(_FINALISTS, (len(ours) + 1) // 2)]
             torchs = torchs[: max(_TORCHS, (len(torchs) + 1) // 2)]
             window = min(2 * window, _WINDOW_S[1])
 
-    def _around(self, ours: list[Configuration]) -> None:
+    def _around(self) -> None:
         share = _SHARES["around"]
         window = self._window(share, 8)
 
@@ -140,35 +161,40 @@ class Search:
                 else:
                     self._measure(configuration, window, "around")
 
-        # Twice the workers, as long as that helps, then in between.
-        while not self._options.workers and (best := self._best_of("millrace")).workers:
-            more = best.with_(workers=2 * best.workers)
-            if more.workers > MOST_WORKERS_PER_CPU * self._cpus or more in self._rates() or best.workers < self._cpus:
-                break
-            tried(more)
-            if more not in self._rates() or self._rates()[more] < 1.05 * self._rates()[best]:
-                break
-        best = self._best_of("millrace")
-        if not self._options.workers:
-            known = sorted({c.workers for c in self._rates() if (c.side, c.method) == (best.side, best.method)})
-            place = known.index(best.workers)
-            for other in known[max(0, place - 1) : place] + known[place + 1 : place + 2]:
-                if abs(other - best.workers) > 1 and 0 < (other + best.workers) // 2 <= self._cpus:
-                    tried(best.with_(workers=(other + best.workers) // 2))
-        torchs = self._best_of("torch") if self._any("torch") else None
+        sides = [side for side in ("millrace", "torch") if self._any(side)]
+        for side in sides if not self._options.workers and self._most_workers is None else []:
+            self._more_workers(side, tried)
+            self._between_workers(side, tried)
         for prefetch in self._options.prefetch or ([4, 8] if not self.facts["prefetch"] else [2, 4, 8]):
-            for side in ("millrace", "torch"):
-                if (best := self._best_of("millrace") if side == "millrace" else torchs) is not None and best.workers:
-                    tried(best.with_(prefetch=prefetch))
+            for best in [best for side in sides if (best := self._best_of(side)).workers]:
+                tried(best.with_(prefetch=prefetch))
         for pin in self._options.pin or ([False, True] if self.facts["accelerator"] else []):
-            tried(self._best_of("millrace").with_(pin=pin))
-            if torchs is not None:
-                tried(self._best_of("torch").with_(pin=pin))
+            for side in sides:
+                tried(self._best_of(side).with_(pin=pin))
+
+    def _more_workers(self, side: str, tried: Callable[[Configuration], None]) -> None:
+        """Twice as many as the best has, as long as that helps: loading that waits for something else than a CPU."""
+        while (best := self._best_of(side)).workers >= self._cpus:
+            more = best.with_(workers=2 * best.workers)
+            if more.workers > MOST_WORKERS_PER_CPU * self._cpus or more in self._rates():
+                return
+            tried(more)
+            if self._rates().get(more, 0.0) < 1.05 * self._rates()[best]:
+                return
+
+    def _between_workers(self, side: str, tried: Callable[[Configuration], None]) -> None:
+        """Halfway between the best and its neighbours."""
+        best = self._best_of(side)
+        known = sorted({c.workers for c in self._rates() if (c.side, c.method) == (best.side, best.method)})
+        place = known.index(best.workers)
+        for other in known[max(0, place - 1) : place] + known[place + 1 : place + 2]:
+            if abs(other - best.workers) > 1 and (other + best.workers) // 2 <= 2 * self._cpus:
+                tried(best.with_(workers=(other + best.workers) // 2))
 
     def _final(self) -> None:
         rates = self._rates()
         best = self._best_of("millrace")
-        noise = max(LEAST_NOISE, self._noise_so_far())
+        noise = max(_SHORT_NOISE, self._noise_so_far())
         equal = [c for c, rate in rates.items() if c.side == "millrace" and rate >= (1 - noise) * rates[best]]
         chosen = min(equal, key=Configuration.effort)
         others = sorted((c for c in rates if c.side == "millrace" and c != chosen), key=lambda c: -rates[c])
@@ -178,11 +204,10 @@ class Search:
         sides = [c for c in (chosen, rival, torchs) if c is not None]
         self.winner, self.runner_up, self.torch = chosen, rival, torchs
         repeats = self._options.repeats
-        self._progress.phase("final", repeats * len(sides))
+        self._progress.phase("final")
         window = self._window(_SHARES["final"], repeats * len(sides), longest=_WINDOW_S[2])
         for repeat in range(repeats):
-            if repeat >= 1 and self._left(1.0) < len(sides) * (window + self._overhead):
-                self._short = True
+            if repeat >= _LEAST_REPEATS and self._left(1.0) < len(sides) * (window + self._overhead):
                 self.notes.append(f"the budget was enough for {repeat} of {repeats} repeats at the end")
                 break
             for configuration in sides[:: -1 if repeat % 2 else 1]:
@@ -221,7 +246,7 @@ class Search:
             self.failures[configuration] = _told(failure)
             self._progress.measured(str(configuration), None, self._best_text())
             if failure.kind not in ("silent", "died"):
-                self._survey(str(failure))
+                self._survey()
             return
         spent = time.monotonic() - begun
         self._overhead = 0.5 * self._overhead + 0.5 * max(0.0, spent - record["seconds"])
@@ -229,7 +254,10 @@ class Search:
         self.records.append(record)
         self._progress.measured(str(configuration), record["rate"], self._best_text())
 
-    def _survey(self, why: str) -> None:
+    def _told_failures(self) -> list[tuple[str, str]]:
+        return [(str(configuration), why) for configuration, why in self.failures.items()]
+
+    def _survey(self) -> None:
         """After a failure, once: whether it is the dataset's. DatasetFails where it is."""
         if self._surveyed:
             return
@@ -242,7 +270,7 @@ class Search:
             return
         if found["failed"]:
             raise DatasetFails(survey_text(found, self.facts["iterable"]), found)
-        self.notes.append(f"{found['read']:,} samples were read one by one without an error; what failed is in making batches of them: {why}")
+        self.notes.append(f"{found['read']:,} samples were read one by one without an error; what fails is making batches of them")
 
     # ------------------------------------------------------------------ what is known
 
@@ -308,4 +336,10 @@ def _alternating(ours: list[Configuration], torchs: list[Configuration]) -> list
 
 
 def _told(failure: Failed) -> str:
-    return f"{failure}" + (f" ({failure.where})" if failure.where else "")
+    """In short: of what a worker process raised its last line, since the trace before it leads through torch and millrace."""
+    text = str(failure)
+    if "Original Traceback" in text:
+        text = text.strip().splitlines()[-1]
+    if "stack expects each tensor to be equal size" in text:
+        text += "; samples that differ in size need a collate function: --collate module:function"
+    return text + (f" ({failure.where})" if failure.where else "")

@@ -25,10 +25,10 @@ from typing import Any
 
 from .configurations import written
 from .measure import measure
-from .survey import described, probe, survey
+from .survey import described, divides, probe, survey
 from .targets import Source, Target
 
-WORK = {"probe": probe, "survey": survey, "written": written}
+WORK = {"probe": probe, "divides": divides, "survey": survey, "written": written}
 _PATIENCE_S = 2.0  # for a child that has answered to close its loader
 
 

@@ -50,6 +50,31 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
     return facts
 
 
+def divides(source: Source) -> bool:
+    """Whether two workers read different samples of a stream. False: both began with the same batch, and not all its batches are alike."""
+    loader = make_loader(Configuration("torch", "process", 2), source, {"native": False})
+    batches = list(itertools.islice(loader, 3))
+    return len(batches) < 2 or not same(batches[0], batches[1]) or any(same(batches[0], batch) for batch in batches[2:])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two batches are equal, to the bit."""
+    import numpy as np
+    import torch
+
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
 def survey(source: Source, seconds: float) -> dict[str, Any]:
     """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error", "where"}], "all": bool}."""
     found: dict[str, Any] = {"read": 0, "failed": 0, "errors": [], "all": True}
@@ -110,14 +135,11 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
 
 
 def described(error: BaseException) -> dict[str, str]:
-    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}."""
+    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}; of errors of ours the text."""
     own = __package__.partition(".")[0]
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    theirs = [frame for frame in frames if frame.f_globals.get("__name__", "").partition(".")[0] not in (own, "torch", "multiprocessing")]
-    frame = (theirs or frames or [None])[-1]
-    where = f"{frame.f_code.co_filename}:{_line(error, frame)}" if frame is not None else ""
-    return {"error": f"{type(error).__name__}: {error}", "where": where}
-
-
-def _line(error: BaseException, frame: Any) -> int:
-    return next((line for other, line in traceback.walk_tb(error.__traceback__) if other is frame), 0)
+    places = [(frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename, line)
+              for frame, line in traceback.walk_tb(error.__traceback__)]
+    if places and places[-1][0] == own:
+        return {"error": str(error), "where": ""}
+    theirs = [f"{file}:{line}" for package, file, line in places if package not in (own, "torch", "multiprocessing", "importlib", "runpy")]
+    return {"error": f"{type(error).__name__}: {error}", "where": theirs[-1] if theirs else ""}
