@@ -15,6 +15,8 @@ import warnings
 from multiprocessing.connection import Connection
 from typing import Any, Optional
 
+import torch
+
 from . import processes
 from .configurations import Configuration, arguments
 from .measure import Task
@@ -60,7 +62,8 @@ class Client:
         """Loads the dataset. LoadFailed when that raises."""
         ours, theirs = socket.socketpair()
         if self._target.live is None:
-            words = [sys.executable, "-c", "import sys; from millrace.benching.server import main; main(sys.argv[1:])", str(theirs.fileno())]
+            words = [sys.executable, "-c", "import sys; from millrace.benching.server import main; main(sys.argv[1:])"]
+            words.append(str(theirs.fileno()))
             self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._output,
                                              stderr=self._output, start_new_session=True)
         else:
@@ -99,7 +102,7 @@ class Client:
 
     def measure(self, configuration: Configuration, task: Task, facts: dict[str, Any]) -> dict[str, Any]:
         """The record of measure.measure(), with the highest memory that was seen meanwhile. Failed where there is none."""
-        return self._ask("measure", (configuration, task, facts), 1.5 * task.limit_s + 2)
+        return self._ask("measure", (configuration, task, facts), 1.25 * task.limit_s + 2)
 
     def _ask(self, name: str, arguments: tuple[Any, ...], limit_s: float) -> Any:
         if self._process is None or (self._used and self.alone_because):
@@ -170,6 +173,7 @@ class _Fork:
             for stream in (1, 2):
                 os.dup2(output, stream)
             warnings.simplefilter("ignore", UserWarning)
+            torch.set_num_threads(1)  # OpenMP's threads did not follow the fork, and would be waited for
             serve(Connection(theirs.detach()), target)
             os._exit(0)
 

@@ -26,8 +26,12 @@ class Configuration:
         object.__setattr__(self, "prefetch", (self.prefetch or 2) if self.workers else None)
 
     def __str__(self) -> str:
-        where = "native" if self.method == "native" else {"process": "processes", "thread": "threads"}[self.method] if self.workers else "in next()"
-        parts = ["torch" if self.side == "torch" else where, f"{self.workers} worker{'s' * (self.workers != 1)}"]
+        where = {"native": "native", "process": "processes", "thread": "threads"}[self.method]
+        if self.side == "torch":
+            where = "torch"
+        elif not self.workers and where != "native":
+            where = "in next()"
+        parts = [where, f"{self.workers} worker{'s' * (self.workers != 1)}"]
         parts += [f"prefetch {self.prefetch}"] if self.workers else []
         return ", ".join(parts + ["pinned"] * self.pin)
 
@@ -98,9 +102,14 @@ def grid(cpus: int, own: Optional[int] = None) -> list[int]:
 def written(source: Source, configuration: Configuration, facts: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """(arguments that are plain values, all of them as a line of Python, where objects are called by their names)."""
     found = arguments(configuration, source, facts)
-    plain = {name: value for name, value in found.items() if value is None or isinstance(value, (bool, int, float, str))}
-    parts = [f"{name}={value!r}" if name in plain else f"{name}={_name_of(name, value)}" for name, value in found.items()]
-    return plain, f"DataLoader({', '.join(['dataset', *parts])})"
+    values = plain(found)
+    parts = [f"{name}={value!r}" if name in values else f"{name}={_name_of(name, value)}" for name, value in found.items()]
+    return values, f"DataLoader({', '.join(['dataset', *parts])})"
+
+
+def plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Those arguments that JSON has words for."""
+    return {name: value for name, value in found.items() if value is None or isinstance(value, (bool, int, float, str))}
 
 
 def _name_of(name: str, value: Any) -> str:

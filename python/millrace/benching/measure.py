@@ -107,7 +107,9 @@ def step_of(task: Task) -> Callable[[], None]:
     return busy
 
 
-def measure(source: Source, configuration: Configuration, task: Task, facts: dict[str, Any], root: int, send: Callable[[Any], None]) -> None:
+def measure(
+    source: Source, configuration: Configuration, task: Task, facts: dict[str, Any], root: int, send: Callable[[Any], None]
+) -> None:
     """Calls `send` with a record of plain values, before the iterator is closed, which may take a while.
 
     samples, batches, seconds, rate (samples/s), wait_seconds, first_seconds, cpu_seconds (of the loader: without that of a busy step),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnavailableError
-from .result import BenchResult, Row, number, seconds
+from .result import BenchResult, Row, number
+from .search import seconds
 
 _KINDS = {"native": "native", "process": "processes", "thread": "threads"}
 _MOST_STEPS = 1000  # of each side in the chart of waits
@@ -29,10 +30,11 @@ def write_html(result: BenchResult, path: str) -> None:
         page.tiles(tiles)
     if result.best_line:
         page.section("Arguments", pre(f"from millrace import DataLoader\n{result.best_line}"), note="\n".join(result.remarks()))
-    page.section("Throughput over workers", svg.scatter(
-        _over_workers(result), svg.Axis("workers"), svg.Axis("samples/s")), note="Each dot is one measurement; the line goes through their medians.")
+    page.section("Throughput over workers", svg.scatter(_over_workers(result), svg.Axis("workers"), svg.Axis("samples/s")),
+                 note="Each dot is one measurement; the line goes through their medians.")
     sides = _sides(result)
-    page.section("Time from batch to batch", svg.histogram({name: _between(row) for name, row in sides.items()}, svg.Axis("time", "s", log=True)))
+    between = {name: _between(row) for name, row in sides.items()}
+    page.section("Time from batch to batch", svg.histogram(between, svg.Axis("time", "s", log=True)))
     waits = {name: (list(range(len(times))), times) for name, row in sides.items() if (times := _waits(row))}
     page.section("Waits over steps", svg.line_chart(waits, svg.Axis("step"), svg.Axis("wait", "s"), step=True),
                  note="How long the loop waited for each batch, in one measurement.")
@@ -100,5 +102,5 @@ def _waits(row: Row) -> list[float]:
 
 
 def _cells(row: Row) -> list[Any]:
-    return [str(row.configuration), round(row.rate, 1), round(row.low, 1), round(row.high, 1), len(row.rates), f"{100 * row.wait_share:.0f} %",
-            seconds(row.first_seconds), float(f"{row.cpu_per_1000:.3g}"), f"{row.memory_bytes / 1e6:,.0f} MB"]
+    return [str(row.configuration), round(row.rate, 1), round(row.low, 1), round(row.high, 1), len(row.rates),
+            f"{100 * row.wait_share:.0f} %", seconds(row.first_seconds), float(f"{row.cpu_per_1000:.3g}"), f"{row.memory_bytes / 1e6:,.0f} MB"]

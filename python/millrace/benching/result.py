@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any, Optional
 
-from .configurations import Configuration
+from .configurations import Configuration, plain
 from .options import Options
-from .search import LEAST_NOISE, Search, spread
+from .search import LEAST_NOISE, Search, seconds, spread
 
 _PHASES = ("final", "around", "grid")  # the best that a configuration has been measured in counts
 
@@ -44,8 +44,8 @@ class Row:
 class BenchResult:
     """What `millrace.bench()` has found.
 
-    best_arguments: for `DataLoader(dataset, **best_arguments)`; {} when it was stopped. Of a dataset that was named it has the plain values;
-    `best_line`, to paste, names the objects, too. rate: samples/s they reached at the end, the
+    best_arguments: for `DataLoader(dataset, **best_arguments)`; {} when it was stopped. Of a dataset that was named it has the plain
+    values; `best_line`, to paste, names the objects, too. rate: samples/s they reached at the end, the
     median of `repeats`; noise: its relative half-width, at least 0.02. speedup: over torch's loader at its best, which took turns with it;
     None without. notes: what else is worth knowing. stopped: by Ctrl-C, before it was through.
     """
@@ -132,10 +132,13 @@ class BenchResult:
         best = self.best
         if best is None:
             return self.notes
-        certain = f"{number(best.low)} to {number(best.high)} in {len(best.rates)} measurements at the end; again within {100 * best.noise:.0f} %"
+        ending = " at the end" if best.phase == "final" else ""
+        certain = (f"{number(best.low)} to {number(best.high)} in {len(best.rates)} measurements{ending}; "
+                   f"again within {100 * best.noise:.0f} %")
         lines = [f"best: {best.configuration}: {number(best.rate)} samples/s ({certain if len(best.rates) > 1 else 'measured once'})"]
         if self.torch is not None and self.speedup is not None:
-            lines.append(f"{self.speedup:.2f} x torch's loader at its best ({self.torch.configuration}: {number(self.torch.rate)} samples/s)")
+            theirs = self.torch
+            lines.append(f"{self.speedup:.2f} x torch's loader at its best ({theirs.configuration}: {number(theirs.rate)} samples/s)")
         if self.tied:
             other = next(c for c in self.tied if c != best.configuration)
             lines.append(f"{other} is no faster beyond the noise; of equals, the one with fewer workers and shorter queues is taken")
@@ -149,8 +152,7 @@ class BenchResult:
             "step_seconds": self.step_seconds, "step_on": self.step_on, "configurations": [row.to_json() for row in self.rows],
             "failures": {str(c): why for c, why in self.failures.items()},
             "best": None if best is None else {
-                **best.to_json(), "noise": best.noise, "line": self.best_line,
-                "arguments": {name: value for name, value in self.best_arguments.items() if value is None or isinstance(value, (bool, int, float, str))}},
+                **best.to_json(), "noise": best.noise, "line": self.best_line, "arguments": plain(self.best_arguments)},
             "torch": None if self.torch is None else self.torch.to_json(), "speedup": self.speedup,
             "runner_up": None if self.runner_up is None else self.runner_up.to_json(),
             "tied": [str(c) for c in self.tied], "notes": self.notes,
@@ -166,6 +168,3 @@ def _left_out(records: list[dict[str, Any]]) -> str:
 def number(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
-
-def seconds(value: float) -> str:
-    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.3g} s"

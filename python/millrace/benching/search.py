@@ -1,6 +1,6 @@
 """Which configurations are measured, when and for how long, so that the best is found within the budget.
 
-    throw-away ─▶ grid: workers × method, the better half again with twice the time ─▶ around the best: workers, prefetch, pinning ─▶
+    warm-up ─▶ grid: workers × method, the better half again for twice as long ─▶ around the best: workers, prefetch, pinning ─▶
     final: the winner, the next best and torch's best take turns, and what they reach there is reported
 
 The halves are taken among millrace's configurations and torch's apart, so both sides are searched alike. Of configurations that do not
@@ -59,6 +59,8 @@ class Search:
         self._start = time.monotonic()
         self._overhead = 1.0  # seconds that a measurement takes besides its window
         self._surveyed = False
+        self._silent = 0  # measurements that gave no answer: the next have less patience
+        self._batch_s = 0.0  # what making a batch takes, about, in one worker
         self._short = False  # something was left out for want of time
         self._most_workers: Optional[int] = None
 
@@ -67,6 +69,7 @@ class Search:
         self._client.start()
         self._start = time.monotonic()
         self._probe()
+        self._check_speed()
         ours, torchs = self._first_grid()
         self._progress.phase("warm-up")
         self._measure(ours[0], self._window(_SHARES["grid"], 2 * len(ours + torchs)), "warm-up")
@@ -92,6 +95,20 @@ class Search:
             self._survey()
         if facts["iterable"] and max(options.workers or [2]) > 1:
             self._check_division()
+
+    def _check_speed(self) -> None:
+        """NothingMeasured where the first batches alone would take the budget."""
+        facts, budget = self.facts, self._options.budget
+        if facts["sample_seconds"] is None or not facts["batch_size"]:
+            return
+        self._batch_s = facts["sample_seconds"] * min(facts["batch_size"], facts["length"] or facts["batch_size"])
+        if facts["native"]:
+            self._batch_s /= self._cpus  # whose threads share a batch
+        if self._batch_s > budget / 4:
+            raise NothingMeasured(
+                f"a sample takes {seconds(facts['sample_seconds'])}, a batch of {facts['batch_size']} about {seconds(self._batch_s)}: a "
+                f"budget of {budget:g} s is too short to compare anything; give --budget {max(1, round(16 * self._batch_s))}, or a smaller "
+                "--batch-size")
 
     def _check_division(self) -> None:
         self._progress.phase("do workers share the stream")
@@ -143,7 +160,7 @@ class Search:
             rungs += 1
             ours, torchs = self._best(ours), self._best(torchs)
             if not ours and not self._any("millrace"):
-                raise NothingMeasured("\n".join(["no configuration gave a batch", *self.notes, *map(": ".join, self._told_failures())]))
+                raise NothingMeasured("\n".join(["no configuration gave a batch", *self.notes, *self._told_failures()]))
             if (len(ours) <= _FINALISTS and len(torchs) <= _TORCHS) or rungs >= 4 or self._left(share) <= 0:
                 return
             ours = ours[: max(_FINALISTS, (len(ours) + 1) // 2)]
@@ -238,24 +255,33 @@ class Search:
         options = self._options
         self._progress.measuring(str(configuration), phase)
         begun = time.monotonic()
-        limit = max(min(10.0, options.budget), self._left(1.0), 2 * window)
+        if self._left(1.0) <= 0 and not self.records:
+            raise NothingMeasured("\n".join([f"no configuration gave enough batches within the budget of {options.budget:g} s; a larger "
+                                             "one, or smaller batches, may help", *self._told_failures()]))
+        step = options.step_seconds + self._batch_s
+        usual = 4 * (window + self._overhead + step * (options.steps or 2))  # what takes much longer hangs
+        limit = max(3.0, min(max(10.0, usual), max(self._left(1.0), 2 * window + 5)) / (1 + self._silent))
         task = Task(options.seconds or window, options.steps, options.step_seconds, options.step_on == "cpu", limit)
         try:
             record = self._client.measure(configuration, task, self.facts)
         except Failed as failure:
             self.failures[configuration] = _told(failure)
+            self._silent += failure.kind == "silent"
             self._progress.measured(str(configuration), None, self._best_text())
             if failure.kind not in ("silent", "died"):
                 self._survey()
             return
         spent = time.monotonic() - begun
-        self._overhead = 0.5 * self._overhead + 0.5 * max(0.0, spent - record["seconds"])
+        self._overhead = 0.5 * self._overhead + 0.5 * max(0.0, spent - window)
         record.update(configuration=configuration, phase=phase)
         self.records.append(record)
         self._progress.measured(str(configuration), record["rate"], self._best_text())
 
-    def _told_failures(self) -> list[tuple[str, str]]:
-        return [(str(configuration), why) for configuration, why in self.failures.items()]
+    def _told_failures(self) -> list[str]:
+        reasons = set(self.failures.values())
+        if len(reasons) == 1:
+            return [f"all {len(self.failures)} alike: {reasons.pop()}"]
+        return [f"{configuration}: {why}" for configuration, why in self.failures.items()]
 
     def _survey(self) -> None:
         """After a failure, once: whether it is the dataset's. DatasetFails where it is."""
@@ -323,6 +349,10 @@ class Search:
         self._short = True
         if never_measured:
             self.failures.setdefault(configuration, "not measured: the budget was spent")
+
+
+def seconds(value: float) -> str:
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
 
 
 def spread(values: list[float]) -> float:

@@ -100,7 +100,8 @@ def survey_text(found: dict[str, Any], is_stream: bool) -> str:
     else:
         which = "all" if found["all"] else "read so far, spread over the dataset"
         lines = [f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"]
-    lines += [f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else "") for error in found["errors"]]
+    for error in found["errors"]:
+        lines.append(f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else ""))
     if failed > len(found["errors"]):
         lines.append(f"  and {failed - len(found['errors']):,} more")
     return "\n".join(lines)

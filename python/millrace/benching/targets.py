@@ -20,7 +20,8 @@ _NAME = _MODULE
 # What torch's class has as attributes under the names of its arguments, with the defaults; batching and sampler are looked at apart.
 _TORCHS = {"pin_memory": False, "timeout": 0, "worker_init_fn": None, "multiprocessing_context": None, "generator": None,
            "pin_memory_device": "", "in_order": True}
-_OURS = ("native", "on_error", "worker_method", "snapshot_every_n_steps", "equal_steps", "auto_epoch", "device", "prefetch_to_device", "decode")
+_OURS = ("native", "on_error", "worker_method", "snapshot_every_n_steps", "equal_steps", "auto_epoch", "device", "prefetch_to_device",
+         "decode")
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,8 @@ def source_of(thing: Any, text: str) -> Source:
     if isinstance(thing, torch.utils.data.DataLoader):
         return _of_loader(thing)
     if not hasattr(thing, "__getitem__") and not isinstance(thing, torch.utils.data.IterableDataset):
-        raise ValueError(f"{text} is of type {type(thing).__name__}: neither a dataset (with __getitem__, or an IterableDataset), a function "
-                         "that makes one, nor a DataLoader")
+        raise ValueError(f"{text} is of type {type(thing).__name__}: neither a dataset (with __getitem__, or an IterableDataset), a "
+                         "function that makes one, nor a DataLoader")
     return Source(thing)
 
 

@@ -8,7 +8,6 @@ import os
 import sys
 from typing import Any, Optional
 
-_LONGEST_LINE = 140
 
 
 def main(arguments: list[str]) -> int:
@@ -103,12 +102,12 @@ def _switches(text: str) -> list[bool]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace bench", description="Measures your own dataset over workers, prefetch, pinning and methods, "
-                                     "in turns with torch's DataLoader, and ends with the best arguments to paste.")
+    parser = argparse.ArgumentParser(prog="millrace bench", description="Measures your own dataset over workers, prefetch, pinning and "
+                                     "methods, in turns with torch's DataLoader, and ends with the best arguments to paste.")
     add = parser.add_argument
     unset: Optional[int] = None
-    add("dataset", metavar="module:name", help="a dataset, a function without arguments that makes one, or a DataLoader, whose arguments are "
-        "taken over; also script.py:name, whose part under `if __name__ == \"__main__\":` does not run")
+    add("dataset", metavar="module:name", help="a dataset, a function without arguments that makes one, or a DataLoader, whose arguments "
+        "are taken over; also script.py:name, whose part under `if __name__ == \"__main__\":` does not run")
     add("--batch-size", type=int, default=unset, metavar="N", help="default: the loader's, else 64")
     add("--collate", metavar="module:function", help="the collate_fn")
     add("--shuffle", action="store_true", help="random order, as with shuffle=True; default: as the loader has it, else in order")
@@ -123,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--repeats", type=int, default=5, metavar="N", help="of the best at the end (default: 5)")
     add("--budget", type=float, default=120.0, metavar="S", help="seconds for everything, about (default: 120)")
     add("--no-torch", action="store_true", help="do not measure torch's loader")
-    add("--on-error", choices=("raise", "skip", "replace"), default="raise", help="samples that raise: say which and fail (default), or go on "
-        "as the loader's on_error does")
+    add("--on-error", choices=("raise", "skip", "replace"), default="raise", help="samples that raise: say which and fail (default), or go "
+        "on as the loader's on_error does")
     add("--html", metavar="FILE", help="a page with the plots")
     add("--png", metavar="FILE", help="the plots as a picture (needs matplotlib)")
     add("--out", metavar="FILE", help="everything as JSON in this file, besides the table")
