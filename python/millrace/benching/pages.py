@@ -103,4 +103,5 @@ def _waits(row: Row) -> list[float]:
 
 def _cells(row: Row) -> list[Any]:
     return [str(row.configuration), round(row.rate, 1), round(row.low, 1), round(row.high, 1), len(row.rates),
-            f"{100 * row.wait_share:.0f} %", seconds(row.first_seconds), float(f"{row.cpu_per_1000:.3g}"), f"{row.memory_bytes / 1e6:,.0f} MB"]
+            f"{100 * row.wait_share:.0f} %", seconds(row.first_seconds), float(f"{row.cpu_per_1000:.3g}"),
+            f"{row.memory_bytes / 1e6:,.0f} MB"]

@@ -16,6 +16,10 @@ class Progress:
         self._start = time.monotonic()
         self._phase = ""
 
+    def begin(self) -> None:
+        """The budget counts from now."""
+        self._start = time.monotonic()
+
     def phase(self, name: str) -> None:
         """What the next measurements are for."""
         self._phase = name

@@ -68,6 +68,7 @@ class Search:
         self._progress.phase("loading")
         self._client.start()
         self._start = time.monotonic()
+        self._progress.begin()
         self._probe()
         self._check_speed()
         ours, torchs = self._first_grid()
@@ -261,6 +262,8 @@ class Search:
         step = options.step_seconds + self._batch_s
         usual = 4 * (window + self._overhead + step * (options.steps or 2))  # what takes much longer hangs
         limit = max(3.0, min(max(10.0, usual), max(self._left(1.0), 2 * window + 5)) / (1 + self._silent))
+        if not self.records:
+            limit = min(limit, max(usual, options.budget / 4))  # something must be left for the others
         task = Task(options.seconds or window, options.steps, options.step_seconds, options.step_on == "cpu", limit)
         try:
             record = self._client.measure(configuration, task, self.facts)
@@ -320,7 +323,7 @@ class Search:
 
     def _best_of(self, side: str) -> Configuration:
         rates = self._rates()
-        return max((c for c in rates if c.side == side), key=lambda c: rates[c])
+        return min((c for c in rates if c.side == side), key=lambda c: (-rates[c], c.effort()))
 
     def _best_text(self) -> str:
         if not self._any("millrace"):

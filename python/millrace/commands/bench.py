@@ -9,7 +9,6 @@ import sys
 from typing import Any, Optional
 
 
-
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 when there is no result, which is told, 2 for wrong arguments, 130 after Ctrl-C."""
     parser = _parser()
