@@ -147,7 +147,8 @@ def test_streams_and_small_datasets(datasets, name):
 
 
 @pytest.mark.parametrize("name, words", [
-    ("nowhere:x", "No module named 'nowhere'"), ("my_datasets:missing", "my_datasets has no 'missing'"), ("my_datasets:fails", "no such disk"),
+    ("nowhere:x", "No module named 'nowhere'"), ("my_datasets:missing", "my_datasets has no 'missing'"),
+    ("my_datasets:fails", "no such disk"),
     ("my_datasets:needs", "missing a required argument: 'path'"), ("my_datasets:number", "is of type int: neither a dataset"),
 ])
 def test_names_of_no_dataset(datasets, name, words):
@@ -275,7 +276,8 @@ def test_what_a_loader_says_comes_over():
     rows = TensorDataset(torch.arange(10))
     sampler = torch.utils.data.WeightedRandomSampler(torch.ones(10), 5)
     given = source_of(DataLoader(rows, 4, sampler=sampler, drop_last=True, num_workers=2, timeout=3), "x")
-    assert given.given == {"batch_size": 4, "drop_last": True, "sampler": sampler, "timeout": 3} and (given.workers, given.prefetch) == (2, 2)
+    assert given.given == {"batch_size": 4, "drop_last": True, "sampler": sampler, "timeout": 3}
+    assert (given.workers, given.prefetch) == (2, 2)
     assert source_of(DataLoader(rows, batch_size=None), "x").given == {"batch_size": None}
     batches = torch.utils.data.BatchSampler(sampler, 2, False)
     assert source_of(DataLoader(rows, batch_sampler=batches), "x").given == {"batch_sampler": batches}

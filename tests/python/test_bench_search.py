@@ -12,8 +12,8 @@ from millrace.benching.result import BenchResult
 from millrace.benching.search import DatasetFails, NothingMeasured, Search
 
 FACTS = {"type": "Made", "iterable": False, "length": 1000, "native": False, "explain": "", "batch_size": 8, "is_loader": False,
-         "workers": None, "prefetch": None, "pin": False, "on_error": "raise", "native_argument": "auto", "decides_batches": False, "accelerator": False,
-         "sample_seconds": 0.001, "failed": False}
+         "workers": None, "prefetch": None, "pin": False, "on_error": "raise", "native_argument": "auto", "decides_batches": False,
+         "accelerator": False, "sample_seconds": 0.001, "failed": False}
 
 
 class MadeUp:
