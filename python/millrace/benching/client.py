@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -10,20 +11,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from multiprocessing.connection import Connection
 from typing import Any, Optional
 
 import torch
 
-from . import processes
 from .configurations import Configuration, arguments
 from .measure import Task
 from .server import serve
 from .targets import Target
 
-_MEMORY_EVERY_S = 0.5
 _GRACE_S = 5.0  # that the server has to say that a measurement took too long
 _TAIL_LINES = 12
 
@@ -101,7 +99,7 @@ class Client:
         return plain, line
 
     def measure(self, configuration: Configuration, task: Task, facts: dict[str, Any]) -> dict[str, Any]:
-        """The record of measure.measure(), with the highest memory that was seen meanwhile. Failed where there is none."""
+        """The record of measure.measure(). Failed where there is none."""
         return self._ask("measure", (configuration, task, facts), 1.25 * task.limit_s + 2)
 
     def _ask(self, name: str, arguments: tuple[Any, ...], limit_s: float) -> Any:
@@ -110,20 +108,15 @@ class Client:
             self.start()
         self._used = True
         assert self._connection is not None
-        memory, end = 0, time.monotonic() + limit_s + _GRACE_S
         try:
             self._connection.send((name, arguments, limit_s))
-            while not self._connection.poll(_MEMORY_EVERY_S):
-                memory = max(memory, processes.memory_bytes(self._process.pid))
-                if time.monotonic() > end:
-                    self.close()
-                    raise Failed("silent", f"no batch within {limit_s:.0f} s")
+            if not self._connection.poll(limit_s + _GRACE_S):
+                self.close()
+                raise Failed("silent", f"no batch within {limit_s:.0f} s")
             kind, what = self._connection.recv()
         except (EOFError, OSError):
             raise Failed("died", f"its process ended ({self._ending()}){self._tail()}") from None
         if kind == "done":
-            if name == "measure":
-                what["memory_bytes"] = max(memory, what["memory_bytes"])
             return what
         if kind == "silent":
             raise Failed(kind, f"no batch within {what:.0f} s")
@@ -172,6 +165,7 @@ class _Fork:
             ours.close()
             for stream in (1, 2):
                 os.dup2(output, stream)
+            faulthandler.enable(2)
             warnings.simplefilter("ignore", UserWarning)
             torch.set_num_threads(1)  # OpenMP's threads did not follow the fork, and would be waited for
             serve(Connection(theirs.detach()), target)

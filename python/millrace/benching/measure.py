@@ -113,7 +113,7 @@ def measure(
     """Calls `send` with a record of plain values, before the iterator is closed, which may take a while.
 
     samples, batches, seconds, rate (samples/s), wait_seconds, first_seconds, cpu_seconds (of the loader: without that of a busy step),
-    memory_bytes (of the tree of process `root`), waits and ends of single batches (seconds), left_out and errors (by on_error).
+    memory_bytes (of the tree of process `root`, with what was there for a while), waits and ends of single batches (seconds), left_out and errors (by on_error).
     """
     loader = make_loader(configuration, source, facts)
     clock, step, size = time.perf_counter, step_of(task), _batch_size(loader)
@@ -151,7 +151,7 @@ def measure(
             break
     seconds = end - begin
     cpu = max(0.0, processes.cpu_seconds(os.getpid()) - cpu - step_cpu * task.step_busy)
-    memory = processes.memory_bytes(root)
+    memory = processes.memory_bytes(root) + processes.given_back_bytes(os.getpid())
     send({
         "samples": int(samples), "batches": len(waits), "seconds": seconds, "rate": samples / seconds, "wait_seconds": sum(waits),
         "first_seconds": first, "cpu_seconds": cpu, "memory_bytes": memory, "epochs": batches.epochs - epochs + 1,

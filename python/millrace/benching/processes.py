@@ -35,12 +35,19 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_bytes(pid: int) -> int:
-    """Memory of the tree, where pages that n processes share count once (proportional set size)."""
-    total = 0
-    for process in tree(pid):
-        try:
-            with open(f"/proc/{process}/smaps_rollup") as file:
-                total += next((int(line.split()[1]) for line in file if line.startswith("Pss:")), 0)
-        except OSError:
-            pass
-    return total * 1024
+    """Memory of the tree, where pages that n processes share count once (proportional set size). Takes milliseconds per process."""
+    return sum(_field(process, "smaps_rollup", "Pss:") for process in tree(pid))
+
+
+def given_back_bytes(pid: int) -> int:
+    """By how much the processes of the tree had more memory at their peaks, summed: what they took for a while."""
+    return sum(max(0, _field(process, "status", "VmHWM:") - _field(process, "status", "VmRSS:")) for process in tree(pid))
+
+
+def _field(pid: int, file_name: str, name: str) -> int:
+    """Bytes; 0 for a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/{file_name}") as file:
+            return 1024 * next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
+    except OSError:
+        return 0
