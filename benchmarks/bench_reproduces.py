@@ -2,8 +2,8 @@
 
     python -m benchmarks.bench_reproduces [--scenario photos pillow rows] [--rounds 3] [--photos 1000] [--out FILE.jsonl]
 
-Each round of a scenario runs `python -m millrace bench` on its dataset as a user does, then measures a loader with the pasted arguments in a
-fresh process, by a loop of this file that shares no code with the command: epoch after epoch, without its first seconds. A round
+Each round of a scenario runs `python -m millrace bench` on its dataset as a user does, then measures a loader with the pasted arguments
+in a fresh process, by a loop of this file that shares no code with the command: epoch after epoch, without its first seconds. A round
 reproduces the number when both differ by at most 5 %, or by the noise that the command itself stated. Each round is one line of JSON.
 """
 from __future__ import annotations
@@ -118,13 +118,13 @@ def measure(scenario: str, folder: str, budget: float, windows: int, seconds: fl
     words = [f"benchmarks.bench_reproduces:{scenario}", "--shuffle", "--batch-size", "64", "--budget", str(budget), "--json"]
     told = ask(["millrace", "bench", *words], folder)
     best = told["best"]
-    again = ask(["benchmarks.bench_reproduces", "--fresh", scenario, "--arguments", json.dumps(best["arguments"]), "--windows", str(windows),
-                 "--seconds", str(seconds)], folder)
+    words = ["--fresh", scenario, "--arguments", json.dumps(best["arguments"]), "--windows", str(windows), "--seconds", str(seconds)]
+    again = ask(["benchmarks.bench_reproduces", *words], folder)
     rate = statistics.median(again)
     off = rate / best["samples_per_second"] - 1
     return {"scenario": scenario, "arguments": best["arguments"], "told": best["samples_per_second"], "told_rates": best["rates"],
-            "noise": best["noise"], "fresh": rate, "fresh_rates": again, "off": off, "reproduced": abs(off) <= max(TOLERANCE, best["noise"]),
-            "within_5_percent": abs(off) <= TOLERANCE, "speedup": told["speedup"]}
+            "noise": best["noise"], "fresh": rate, "fresh_rates": again, "off": off,
+            "reproduced": abs(off) <= max(TOLERANCE, best["noise"]), "within_5_percent": abs(off) <= TOLERANCE, "speedup": told["speedup"]}
 
 
 def main() -> int:

@@ -113,7 +113,8 @@ def measure(
     """Calls `send` with a record of plain values, before the iterator is closed, which may take a while.
 
     samples, batches, seconds, rate (samples/s), wait_seconds, first_seconds, cpu_seconds (of the loader: without that of a busy step),
-    memory_bytes (of the tree of process `root`, with what was there for a while), waits and ends of single batches (seconds), left_out and errors (by on_error).
+    memory_bytes (of the tree of process `root`, with what was there for a while), waits and ends of single batches (seconds), left_out
+    and errors (by on_error).
     """
     loader = make_loader(configuration, source, facts)
     clock, step, size = time.perf_counter, step_of(task), _batch_size(loader)
