@@ -25,8 +25,8 @@ pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as 
 inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and fails when something is.
 bench    measures your own dataset over workers, prefetch and methods, next to torch's loader, and says the best arguments.
 
-pack, inspect and bench take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
-imported before the script: set environment variables that torch reads at its import outside."""
+pack, inspect and bench take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py.
+torch is imported before the script: set environment variables that torch reads at its import outside."""
 
 
 def main(arguments: list[str]) -> int:

@@ -62,7 +62,7 @@ class Bar(Progress):
         super().__init__()
         self._bar = rich_progress.Progress(
             rich_progress.BarColumn(24), rich_progress.TextColumn("{task.description}", markup=False), rich_progress.TimeElapsedColumn(),
-            console=_console(), transient=True)
+            console=_console(), transient=True, refresh_per_second=2)  # each takes CPU time from what is measured
         self._task = self._bar.add_task("", total=budget)
         self._best = ""
         self._bar.start()
