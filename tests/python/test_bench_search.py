@@ -13,7 +13,7 @@ from millrace.benching.search import DatasetFails, NothingMeasured, Search
 
 FACTS = {"type": "Made", "iterable": False, "length": 1000, "native": False, "explain": "", "batch_size": 8, "is_loader": False,
          "workers": None, "prefetch": None, "pin": False, "on_error": "raise", "native_argument": "auto", "decides_batches": False,
-         "accelerator": False, "sample_seconds": 0.001, "failed": False}
+         "accelerator": False, "sample_seconds": 0.001, "persistent": True, "failed": False}
 
 
 class MadeUp:
@@ -112,6 +112,16 @@ def test_the_final_decides_against_a_lucky_start():
     lucky = Configuration("millrace", "thread", 2)
     search, _ = searched(lambda c, n: 500 if c == lucky and n < 4 else scaling(2)(c, n))
     assert search.winner == Configuration("millrace", "process", 2) and search.runner_up == lucky
+
+
+def test_what_is_worth_a_word():
+    search, _ = searched(lambda c, n: scaling(2)(c, n) * (1 + 0.4 * (n % 2)), persistent=False)
+    for record in search.records:
+        record["epochs"] = 3
+    text = BenchResult("made:up", Options(), search).text()
+    assert "something else is busy here" in text and "persistent_workers=True keeps them" in text
+    quiet = BenchResult("made:up", Options(), searched(scaling(2), persistent=False)[0]).text()
+    assert "busy here" not in quiet and "keeps them" not in quiet
 
 
 def test_a_configuration_that_fails_is_no_reason_to_stop():

@@ -11,6 +11,8 @@ from .search import LEAST_NOISE, Search, seconds, spread
 
 _PHASES = ("final", "around", "grid")  # the best that a configuration has been measured in counts
 
+_RESTLESS = 0.10  # noise that is worth a word
+
 
 class Row:
     """One configuration's numbers: medians over its measurements of the best phase. `rates`: each of them, samples/s."""
@@ -142,6 +144,11 @@ class BenchResult:
         if self.tied:
             other = next(c for c in self.tied if c != best.configuration)
             lines.append(f"{other} is no faster beyond the noise; of equals, the one with fewer workers and shorter queues is taken")
+        if best.noise > _RESTLESS:
+            lines.append(f"measurements differ by ±{100 * best.noise:.0f} %: something else is busy here, or the dataset is uneven; a larger "
+                         "budget, or a quieter hour, tells more")
+        if best.configuration.workers and best.epochs > len(best.records) and not self.facts["persistent"]:
+            lines.append("workers are started anew for each epoch, which counts here: persistent_workers=True keeps them")
         return lines + self.notes
 
     def to_json(self) -> dict[str, Any]:

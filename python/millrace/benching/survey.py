@@ -39,7 +39,8 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
              "explain": loader.explain(), "batch_size": loader.batch_size, "is_loader": source.is_loader, "workers": source.workers,
              "prefetch": source.prefetch, "pin": bool(source.given.get("pin_memory")), "on_error": loader.on_error,
              "native_argument": loader.native, "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
-             "accelerator": bool(torch.accelerator.is_available()), "sample_seconds": None, "failed": False}
+             "accelerator": bool(torch.accelerator.is_available()), "persistent": loader.persistent_workers,
+             "sample_seconds": None, "failed": False}
     read, start = 0, time.perf_counter()
     for _, failure in _samples(source):
         read += failure is None
