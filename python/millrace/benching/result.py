@@ -145,8 +145,8 @@ class BenchResult:
             other = next(c for c in self.tied if c != best.configuration)
             lines.append(f"{other} is no faster beyond the noise; of equals, the one with fewer workers and shorter queues is taken")
         if best.noise > _RESTLESS:
-            lines.append(f"measurements differ by ±{100 * best.noise:.0f} %: something else is busy here, or the dataset is uneven; a larger "
-                         "budget, or a quieter hour, tells more")
+            lines.append(f"measurements differ by ±{100 * best.noise:.0f} %: something else is busy here, or the dataset is uneven; a "
+                         "larger budget, or a quieter hour, tells more")
         if best.configuration.workers and best.epochs > len(best.records) and not self.facts["persistent"]:
             lines.append("workers are started anew for each epoch, which counts here: persistent_workers=True keeps them")
         return lines + self.notes
