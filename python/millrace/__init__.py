@@ -10,6 +10,7 @@ from ._core import cpu_budget, empty_cache, nvtx
 from .benching import bench
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .estimate import Estimate, estimate
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
@@ -23,6 +24,7 @@ __all__ = [
     "CorruptDataError",
     "DataLoader",
     "DevicePrefetcher",
+    "Estimate",
     "FrozenList",
     "Pad",
     "UnavailableError",
@@ -32,6 +34,7 @@ __all__ = [
     "default_collate",
     "default_convert",
     "empty_cache",
+    "estimate",
     "frozen",
     "gather_state",
     "get_worker_info",
