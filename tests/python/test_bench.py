@@ -25,7 +25,8 @@ from millrace.benching.measure import Batches, NoBatches, samples_in
 from millrace.benching.pages import write_png
 from millrace.benching.search import NothingMeasured
 from millrace.benching.server import _Inventory
-from millrace.benching.targets import Target, source_of
+from millrace.benching.survey import probe
+from millrace.benching.targets import Source, Target, source_of
 
 DATASETS = """
     import os, signal, time
@@ -214,6 +215,17 @@ def test_samples_that_do_not_fit_together(datasets):
         "batch_size": 64, "num_workers": 0, "collate_fn": len}
 
 
+def test_a_slow_first_sample_is_no_slow_dataset():
+    class Opens(list):
+        def __getitem__(self, index):
+            if not hasattr(self, "open"):
+                time.sleep(0.3)
+                self.open = True
+            return super().__getitem__(index)
+
+    assert probe(Source(Opens([1.0] * 50), {"batch_size": 4}), 0.1)["sample_seconds"] < 0.1
+
+
 def test_what_forks_would_share_is_loaded_anew(folder, monkeypatch):
     (folder / "open_file.py").write_text("file = open(__file__)\ndataset = [1.0, 2.0] * 100\n")
     with Client(Target("open_file:dataset")) as client:
@@ -284,7 +296,8 @@ def test_an_object_of_this_process():
     rows = TensorDataset(torch.arange(512.0).view(128, 4))
     torch.mm(torch.ones(500, 500), torch.ones(500, 500))  # starts threads that do not follow a fork
     before = torch.get_rng_state()
-    found = millrace.bench(DataLoader(rows, batch_size=8, shuffle=True), workers=[0, 1], prefetch=[2], seconds=0.1, repeats=1)
+    given = DataLoader(rows, batch_size=8, shuffle=True)
+    found = millrace.bench(given, workers=[0, 1], prefetch=[2], methods=["native"], seconds=0.1, repeats=1)
     assert found.best.configuration.method == "native" and found.rate > 1000
     batch = next(iter(millrace.DataLoader(rows, **found.best_arguments)))
     assert batch[0].shape == (8, 4) and found.best_arguments["shuffle"] is True

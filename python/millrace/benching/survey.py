@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import statistics
 import time
 import traceback
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from .configurations import Configuration, make_loader
 from .targets import Source
 
 SURVEY_S = 10.0
-_MOST_PROBED, _MOST_LISTED = 64, 5
+_LEAST_PROBED, _MOST_PROBED, _MOST_LISTED = 3, 64, 5
 
 
 class EmptyDataset(ValueError):
@@ -41,13 +42,18 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
              "native_argument": loader.native, "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
              "accelerator": bool(torch.accelerator.is_available()), "persistent": loader.persistent_workers,
              "sample_seconds": None, "failed": False}
-    read, start = 0, time.perf_counter()
+    times: list[float] = []
+    start = last = time.perf_counter()
     for _, failure in _samples(source):
-        read += failure is None
+        now = time.perf_counter()
+        if failure is None:
+            times.append(now - last)
         facts["failed"] = facts["failed"] or failure is not None
-        if read >= _MOST_PROBED or time.perf_counter() - start >= seconds:
+        last = now
+        # The first one may open files, read an index, import: it alone says nothing.
+        if len(times) >= _MOST_PROBED or (now - start >= seconds and len(times) >= _LEAST_PROBED):
             break
-    facts["sample_seconds"] = (time.perf_counter() - start) / read if read else None
+    facts["sample_seconds"] = statistics.median(times) if times else None
     return facts
 
 
