@@ -1,0 +1,222 @@
+"""Where the user's Python code spends a worker's time, by looking at its stack now and then.
+
+A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. Between enter() and leave(), which stand
+around one batch's dataset[i], next() and collate_fn, its stack is looked at about 40 times per second (200 at first), at jittered times; each
+look stands for the time since the one before, so shares are unbiased, whatever the batch's rhythm. It says nothing of how long the stretch
+took: the ledger's clocks do, and divide that by these shares.
+
+The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h). Any other is looked at by a
+thread of ours that needs the GIL for it. That comes free where the user's code waits or reads, so a look that came late for want of the GIL
+and finds a read says only that Python code ran before: it counts for the frames around. Without a GIL, other threads are not looked at.
+
+User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the interpreter's settings. The native thread
+is stopped before os.fork(), and nothing outlives the process: no lock of ours is held while user code runs.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from types import CodeType
+from typing import Any, NamedTuple, Optional
+
+from torch.utils.data import _utils
+
+from .. import _core
+from ..workers import fetchers
+from .places import Place, Places, Stack
+
+STAGES = ("fetch", "decode", "transform", "collate", "sample")
+
+_GAP_S = 0.025
+_QUICK_GAP_S, _QUICK_LOOKS = 0.005, 100
+_LATE_S = 0.0005  # a look this late found the GIL taken
+_IDLE_S = 1.0  # after which the looking thread ends
+_DIGEST_LOOKS = 10
+_MOST_PLACES = 200  # kept; hot() gives far fewer
+
+
+def _codes_that_call() -> frozenset[CodeType]:
+    """Of the fetchers, ours and torch's: whatever they call is the user's."""
+    ours = fetchers.MapFetcher, fetchers.IterableFetcher, fetchers._Fetcher
+    torchs = _utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher
+    return frozenset(
+        function.__code__ for cls in (*ours, *torchs) for function in vars(cls).values() if hasattr(function, "__code__")
+    )
+
+
+_ends: Optional[frozenset[CodeType]] = None
+
+
+def _prepare() -> frozenset[CodeType]:
+    global _ends
+    if _ends is None:
+        _ends = _codes_that_call()
+        _core.stack_ends(list(_ends))
+        os.register_at_fork(before=_core.stack_pause)
+        atexit.register(_core.stack_pause)
+    return _ends
+
+
+class Look(NamedTuple):
+    seconds: float  # that it stands for
+    busy: float  # share of the wait for it in which the thread had a CPU
+    stack: Stack
+    ran: bool = False  # it was running Python code when the look was due, and only later came to where it was seen
+
+
+class StackSampler:
+    """Seconds per stage and place of one worker's Python code. All methods are called by the worker's own thread."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._ends = _prepare()
+        self._dataset = dataset
+        self._places: Optional[Places] = None  # made when there is something to say
+        self._ident = _thread.get_ident()
+        self._clock = time.pthread_getcpuclockid(self._ident)  # asked for by the thread itself, while it is sure to live
+        self._itself = self._ident == threading.main_thread().ident
+        self._looks: list[Look] = []  # the looking thread appends
+        self._entered = False
+        self._hot: Counter[Place] = Counter()
+        self.wall = dict.fromkeys(STAGES, 0.0)  # seconds that looks stand for
+        self.cpu = dict.fromkeys(STAGES, 0.0)
+        self.looks = 0
+
+    def enter(self) -> None:
+        """User code follows. Nested stretches (a loader inside a dataset) count as part of the outer one."""
+        global _open
+        if self._itself:
+            if _open is None:
+                _open = self
+                _core.stack_enter()
+        elif _can_look():
+            _looker().watch(self)
+
+    def leave(self) -> None:
+        global _open
+        if self._itself:
+            if _open is not self:
+                return
+            _core.stack_leave()
+            _open = None
+            if taken := _core.stack_take():
+                self._looks.extend(Look(*look) for look in taken)
+        elif self._entered:
+            _looker().forget(self)
+        if len(self._looks) >= _DIGEST_LOOKS:
+            self.digest()
+
+    def digest(self) -> None:
+        """Counts the looks that were taken."""
+        looks, self._looks = self._looks, []
+        if not looks:
+            return
+        if self._places is None:
+            self._places = Places(self._dataset, self._ends)
+        for look in looks:
+            place = self._places.of(look.stack, look.ran)
+            self.wall[place.stage] += look.seconds
+            self.cpu[place.stage] += look.seconds * look.busy
+            self._hot[place] += look.seconds  # type: ignore[assignment]
+        self.looks += len(looks)
+        if len(self._hot) > _MOST_PLACES:
+            self._hot = Counter(dict(self._hot.most_common(_MOST_PLACES // 2)))
+
+    def hot(self, most: int = 10) -> list[tuple[str, str, float]]:
+        """[(stage, "module.function (file.py:33)", seconds)], the hottest places first."""
+        return [(place.stage, place.where, seconds) for place, seconds in self._hot.most_common(most) if place.where]
+
+
+_open: Optional[StackSampler] = None  # whose stretch the main thread is in
+
+
+def _can_look() -> bool:
+    """Whether another thread's frames may be walked: they stand still only while the GIL is held."""
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+# -------------------------------------------------------------------- threads
+
+
+class _Looker:
+    """Looks at other threads, from a thread that `threading` does not list, so that user code that counts threads does not see it.
+
+    Ends when nobody has been watched for a second, and is started again. `_watched` is only replaced or changed by atomic operations of
+    a dict; nothing waits for the thread, which the interpreter's end may leave where it is.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._watched: dict[int, StackSampler] = {}
+        self._running = False
+        self._lock = _thread.allocate_lock()
+
+    def watch(self, sampler: StackSampler) -> None:
+        sampler._entered = True
+        self._watched[sampler._ident] = sampler
+        if not self._running:
+            with self._lock:
+                if self._running:
+                    return
+                self._running = True
+            try:
+                _thread.start_new_thread(self._run, ())
+            except RuntimeError:  # no more threads, or the interpreter ends: then nothing is looked at
+                self._running = False
+
+    def forget(self, sampler: StackSampler) -> None:
+        sampler._entered = False
+        self._watched.pop(sampler._ident, None)
+
+    def _run(self) -> None:
+        chance = random.Random(time.monotonic_ns())
+        clock, looks, idle_since, last = time.perf_counter, 0, None, time.perf_counter()
+        cpu_before: dict[int, float] = {}
+        while True:
+            gap = (_QUICK_GAP_S if looks < _QUICK_LOOKS else _GAP_S) * (0.5 + chance.random())
+            time.sleep(gap)
+            now = clock()
+            watched = list(self._watched.values())
+            if not watched:
+                idle_since = now if idle_since is None else idle_since
+                if now - idle_since > _IDLE_S:
+                    with self._lock:
+                        if not self._watched:
+                            self._running = False
+                            return
+            else:
+                idle_since, looks = None, looks + 1
+                late = now - last - gap > _LATE_S
+                for sampler in watched:
+                    self._look(sampler, now - last, late, cpu_before)
+            last = now
+
+    @staticmethod
+    def _look(sampler: StackSampler, seconds: float, late: bool, cpu_before: dict[int, float]) -> None:
+        ident = sampler._ident
+        stack = _core.stack_of_thread(ident)
+        if not stack or not sampler._entered:
+            return
+        try:
+            cpu = time.clock_gettime(sampler._clock)
+        except OSError:  # it has ended
+            return
+        busy = min(1.0, max(0.0, cpu - cpu_before.get(ident, cpu - seconds)) / seconds)
+        cpu_before[ident] = cpu
+        sampler._looks.append(Look(seconds, busy, stack, late))
+
+
+_the_looker: Optional[_Looker] = None
+
+
+def _looker() -> _Looker:
+    global _the_looker
+    if _the_looker is None or _the_looker.pid != os.getpid():
+        _the_looker = _Looker()
+    return _the_looker
