@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #if PY_VERSION_HEX < 0x030D0000
+#undef _PyGC_FINALIZED  // redefined within
 #undef HAVE_STD_ATOMIC  // C's atomics are no C++; those of the compiler have the same layout
 #define Py_BUILD_CORE 1
 #include <internal/pycore_interp.h>

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "core/fork_guard.h"
+#include "trace/stage_clock.h"
 
 namespace millrace::python {
 
@@ -39,6 +40,9 @@ int offset_of(PyFrameObject* frame) {
   return frame->f_lasti * 2;
 #endif
 }
+
+// What native code books itself needs no looks.
+bool is_pythons(int stage) { return stage == static_cast<int>(Stage::sample) || stage == static_cast<int>(Stage::collate); }
 
 py::tuple to_tuple(const std::vector<std::pair<PyObject*, int>>& frames) {
   py::tuple tuple(frames.size());
@@ -76,6 +80,7 @@ StackLooks::StackLooks() : generation_(fork_generation()), random_(static_cast<u
 void StackLooks::enter() {
   const std::lock_guard lock(mutex_);
   open_ = true;
+  clock_ = current_stage_clock;
   if (!thread_.joinable()) {
     stopping_ = false;
     thread_ = std::thread([this] { tick(); });
@@ -89,6 +94,7 @@ void StackLooks::leave() {
   {
     const std::lock_guard lock(mutex_);
     open_ = false;
+    clock_ = nullptr;
     if (asked_) weight = std::exchange(due_ns_, 0);
     asked_ = false;
     looks_ += weight > 0;
@@ -123,7 +129,7 @@ void StackLooks::tick() {
     changed_.wait_for(lock, std::chrono::nanoseconds(mean / 2 + static_cast<int64_t>(random_ % static_cast<uint64_t>(mean))),
                       [this] { return stopping_; });
     const int64_t now = now_ns();
-    if (open_ && !stopping_) {
+    if (open_ && !stopping_ && (clock_ == nullptr || is_pythons(clock_->row().stage.load(std::memory_order_relaxed)))) {
       due_ns_ += now - last;
       if (!asked_ && Py_AddPendingCall(&look, nullptr) == 0) {
         asked_ = true;

@@ -17,6 +17,10 @@
 #include <mutex>
 #include <thread>
 
+namespace millrace {
+class StageClock;
+}
+
 namespace millrace::python {
 
 struct StackLook {
@@ -45,6 +49,7 @@ class StackLooks {
   std::condition_variable changed_;
   std::thread thread_;
   bool open_ = false, stopping_ = false, asleep_ = false, asked_ = false;
+  StageClock* clock_ = nullptr;  // the main thread's, while a stretch is open
   int64_t due_ns_ = 0;  // ticks since the last look
   int64_t asked_at_ = 0, cpu_at_ = 0;
   uint64_t random_;

@@ -1,7 +1,7 @@
 """Which stage a stack of Python frames is in, and where: names of libraries, functions and calls, and the dataset's own transforms.
 
-A stack is ((code object, instruction offset), ...), innermost first. Functions of C have no frame: their caller's bytecode says which name it
-is calling. The innermost frame that says something decides, so a picture that a transform is the first to touch is decoded, not
+A stack is ((code object, instruction offset), ...), innermost first. Functions of C have no frame: their caller's bytecode says which
+name it is calling. The innermost frame that says something decides, so a picture that a transform is the first to touch is decoded, not
 transformed; what nothing is known of is "sample".
 """
 
@@ -42,6 +42,7 @@ _FILES: tuple[tuple[str, Optional[str]], ...] = (
     ("/tokenizers/", "transform"),
     ("/transformers/", "transform"),
     ("/millrace/transforms/", "transform"),
+    ("/millrace/datasets/pillow_decode", "decode"),
     ("/millrace/datasets/webdataset/decoders", "decode"),
     ("/millrace/datasets/webdataset/shards", "fetch"),
     ("/millrace/stores/", "fetch"),
@@ -98,7 +99,7 @@ _FILES: tuple[tuple[str, Optional[str]], ...] = (
     ("/selectors.py", "fetch"),
     ("/tarfile.py", "fetch"),
 )
-_PILLOW_DECODES = frozenset({"open", "_open_core", "preinit", "init", "load", "frombytes", "frombuffer", "_decompression_bomb_check", "__init__", "new"})
+_PILLOW_DECODES = frozenset("open _open_core preinit init load frombytes frombuffer _decompression_bomb_check __init__ new".split())
 
 #: Functions that read, by the name under which they are called or defined.
 _READS = frozenset(
@@ -107,23 +108,35 @@ _READS = frozenset(
     "scandir fetch fetchone fetchall fetchmany execute get_bytes get_blob fromfile memmap getxattr".split()
 )
 #: Also where nothing else is known of the name in front of the dot.
-_READS_BARE = frozenset({"open", "os.open", "os.read", "io.open", "select", "poll", "requests.get", "session.get", "client.get", "store.get", "s3.get", "txn.get"})
+_READS_BARE = frozenset(
+    "open os.open os.read io.open select poll requests.get session.get client.get store.get s3.get txn.get".split()
+)
 _DECODES = re.compile(
     r"^(im|jpeg_|png_|_*)?(decode|imdecode|imread|decode_\w+|\w+_decode|decompress|decompressobj|frombuffer_jpeg|loadtxt|genfromtxt|"
     r"unpack|unpackb|parse|safe_load)$"
 )
-_LOADERS = frozenset("json orjson ujson simdjson pickle cPickle cloudpickle marshal msgpack yaml toml tomllib zlib gzip bz2 lzma zstd zstandard lz4 "
-                     "blosc blosc2 brotli np numpy torch Image sf soundfile simplejpeg torchaudio jpeg wavfile".split())
+_LOADERS = frozenset(
+    "json orjson ujson simdjson pickle cPickle cloudpickle marshal msgpack yaml toml tomllib zlib gzip bz2 lzma zstd zstandard lz4 "
+    "blosc blosc2 brotli np numpy torch Image sf soundfile simplejpeg torchaudio jpeg wavfile".split()
+)
 _LOADS = frozenset("load loads load_npz open read decompress block frame from_buffer".split())
 _TRANSFORMS = re.compile(r"^_*(transforms?|transform_\w+|\w+_transforms?|augment\w*|preprocess\w*|tokenize\w*|tfms?|normali[sz]e\w*)$")
 #: Attributes in which datasets hold their transforms, other datasets, and transforms other transforms.
-_HELD = ("transform", "transforms", "target_transform", "image_transform", "augment", "augmentation", "augmentations", "tfm", "tfms", "preprocess")
+_HELD = tuple(
+    "transform transforms target_transform image_transform augment augmentation augmentations tfm tfms preprocess".split()
+)
 _INNER = ("dataset", "datasets", "base", "base_dataset", "source", "data_source", "stages", "_dataset")
 _PARTS = ("transforms", "functions", "function", "func", "lambd", "fn", "steps")
-_LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR"}
+_LOADED = frozenset(
+    "LOAD_GLOBAL LOAD_NAME LOAD_FAST LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_DEREF LOAD_CLASSDEREF LOAD_METHOD LOAD_ATTR "
+    "LOAD_SUPER_ATTR".split()
+)
 _ENTRIES = {"RESUME", "RETURN_GENERATOR", "COPY_FREE_VARS", "MAKE_CELL"}
-_COLLATES = frozenset({"add", "begin", "samples_again", "collate_fn", "self.collate_fn", "writer.begin"})
-_LIBRARIES = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_COLLATES = frozenset({"add", "begin", "samples_again", "collate_fn", "self.collate_fn", "self.collated", "writer.begin"})
+_LIBRARIES = (
+    *{os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
+)
 
 
 class Places:
@@ -231,7 +244,7 @@ def _callee(before: list[dis.Instruction], call: dis.Instruction) -> str:
         end = (at.end_lineno, at.end_col_offset)
         for load in before:
             here = load.positions  # type: ignore[attr-defined]
-            if load.opname not in _LOADED or here is None or here.lineno is None or (here.lineno, here.col_offset) != (at.lineno, at.col_offset):
+            if load.opname not in _LOADED or here is None or (here.lineno, here.col_offset) != (at.lineno, at.col_offset):
                 continue
             if (here.end_lineno, here.end_col_offset) < end:
                 names.append((here.end_lineno, here.end_col_offset, str(load.argval)))

@@ -1,22 +1,23 @@
 """Where the user's Python code spends a worker's time, by looking at its stack now and then.
 
-A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. Between enter() and leave(), which stand
-around one batch's dataset[i], next() and collate_fn, its stack is looked at about 40 times per second (200 at first), at jittered times; each
-look stands for the time since the one before, so shares are unbiased, whatever the batch's rhythm. It says nothing of how long the stretch
-took: the ledger's clocks do, and divide that by these shares.
+A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it is entered, around one
+batch's dataset[i], next() and collate_fn, the stack is looked at about 40 times per second (200 at first), at jittered times; each look
+stands for the time since the one before, so shares are unbiased, whatever the batch's rhythm. How long all of it took, the ledger's clocks
+say: snapshot.py divides their `sample` by these shares.
 
 The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h). Any other is looked at by a
 thread of ours that needs the GIL for it. That comes free where the user's code waits or reads, so a look that came late for want of the GIL
 and finds a read says only that Python code ran before: it counts for the frames around. Without a GIL, other threads are not looked at.
 
-User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the interpreter's settings. The native thread
-is stopped before os.fork(), and nothing outlives the process: no lock of ours is held while user code runs.
+User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the interpreter's settings. The native
+thread is stopped before os.fork(), and nothing outlives the process: no lock of ours is held while user code runs.
 """
 
 from __future__ import annotations
 
 import _thread
 import atexit
+import json
 import os
 import random
 import sys
@@ -29,21 +30,23 @@ from typing import Any, NamedTuple, Optional
 from torch.utils.data import _utils
 
 from .. import _core
-from ..workers import fetchers
 from .places import Place, Places, Stack
+from .stages import COLLATE, SAMPLE
 
-STAGES = ("fetch", "decode", "transform", "collate", "sample")
+_SPLIT = ("fetch", "decode", "transform", "sample")
 
 _GAP_S = 0.025
 _QUICK_GAP_S, _QUICK_LOOKS = 0.005, 100
 _LATE_S = 0.0005  # a look this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
-_DIGEST_LOOKS = 10
-_MOST_PLACES = 200  # kept; hot() gives far fewer
+_TELL_S = 0.05
+_MOST_PLACES, _MOST_HOT = 200, 20  # kept, told
 
 
 def _codes_that_call() -> frozenset[CodeType]:
     """Of the fetchers, ours and torch's: whatever they call is the user's."""
+    from ..workers import fetchers  # which books its stages, so it imports this package
+
     ours = fetchers.MapFetcher, fetchers.IterableFetcher, fetchers._Fetcher
     torchs = _utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher
     return frozenset(
@@ -72,65 +75,90 @@ class Look(NamedTuple):
 
 
 class StackSampler:
-    """Seconds per stage and place of one worker's Python code. All methods are called by the worker's own thread."""
+    """`with sampler:` around one batch's user code, by the worker's own thread.
 
-    def __init__(self, dataset: Any) -> None:
+    What it finds is written beside the worker's row of the ledger, as JSON: "split", seconds that looks stand for by stage, of the time
+    that the clock knows as `sample`; "cpu", the part of them with a CPU; "hot", [stage, where, seconds] of the hottest places.
+    """
+
+    def __init__(self, dataset: Any, clock: _core.StageClock) -> None:
+        self.clock = clock
+        self._on = _core.StageClock.enabled
+        if not self._on:
+            return
         self._ends = _prepare()
         self._dataset = dataset
         self._places: Optional[Places] = None  # made when there is something to say
         self._ident = _thread.get_ident()
-        self._clock = time.pthread_getcpuclockid(self._ident)  # asked for by the thread itself, while it is sure to live
+        self._cpu_clock = time.pthread_getcpuclockid(self._ident)  # asked for by the thread itself, while it is sure to live
         self._itself = self._ident == threading.main_thread().ident
+        self._on = self._itself or _can_look()
         self._looks: list[Look] = []  # the looking thread appends
         self._entered = False
+        self._told = 0.0
         self._hot: Counter[Place] = Counter()
-        self.wall = dict.fromkeys(STAGES, 0.0)  # seconds that looks stand for
-        self.cpu = dict.fromkeys(STAGES, 0.0)
-        self.looks = 0
+        self.wall = dict.fromkeys(_SPLIT, 0.0)
+        self.cpu = dict.fromkeys(_SPLIT, 0.0)
 
-    def enter(self) -> None:
-        """User code follows. Nested stretches (a loader inside a dataset) count as part of the outer one."""
+    @property
+    def is_of_this_thread(self) -> bool:
+        return not self._on or self._ident == _thread.get_ident()
+
+    def __enter__(self) -> None:
+        if not self._on:
+            return
         global _open
-        if self._itself:
-            if _open is None:
-                _open = self
-                _core.stack_enter()
-        elif _can_look():
+        if not self._itself:
             _looker().watch(self)
+        elif _open is None:  # else a loader inside a dataset: it is part of the outer stretch
+            _open = self
+            _core.stack_enter()
 
-    def leave(self) -> None:
+    def __exit__(self, *_: Any) -> None:
+        if not self._on:
+            return
         global _open
-        if self._itself:
-            if _open is not self:
-                return
+        if not self._itself:
+            _looker().forget(self)
+        elif _open is self:
             _core.stack_leave()
             _open = None
             if taken := _core.stack_take():
                 self._looks.extend(Look(*look) for look in taken)
-        elif self._entered:
-            _looker().forget(self)
-        if len(self._looks) >= _DIGEST_LOOKS:
-            self.digest()
+        if self._looks and time.perf_counter() - self._told > _TELL_S:
+            self.tell()
 
-    def digest(self) -> None:
-        """Counts the looks that were taken."""
+    def tell(self) -> None:
+        """Counts the looks that were taken, and writes the note."""
+        try:
+            self._count()
+            self.clock.write_note(self.note())
+        except Exception:  # of code objects that are like none we know: rather no split than no batch
+            self._on = False
+        self._told = time.perf_counter()
+
+    def _count(self) -> None:
         looks, self._looks = self._looks, []
-        if not looks:
-            return
         if self._places is None:
             self._places = Places(self._dataset, self._ends)
         for look in looks:
+            if not look.stack:  # the stretch had ended
+                continue
             place = self._places.of(look.stack, look.ran)
-            self.wall[place.stage] += look.seconds
-            self.cpu[place.stage] += look.seconds * look.busy
+            if place.stage in self.wall:  # else the clock has it
+                self.wall[place.stage] += look.seconds
+                self.cpu[place.stage] += look.seconds * look.busy
             self._hot[place] += look.seconds  # type: ignore[assignment]
-        self.looks += len(looks)
         if len(self._hot) > _MOST_PLACES:
             self._hot = Counter(dict(self._hot.most_common(_MOST_PLACES // 2)))
 
-    def hot(self, most: int = 10) -> list[tuple[str, str, float]]:
-        """[(stage, "module.function (file.py:33)", seconds)], the hottest places first."""
-        return [(place.stage, place.where, seconds) for place, seconds in self._hot.most_common(most) if place.where]
+    def note(self) -> str:
+        hot = [(place.stage, place.where, round(seconds, 4)) for place, seconds in self._hot.most_common(_MOST_HOT) if place.where]
+        while True:
+            text = json.dumps({"split": self.wall, "cpu": self.cpu, "hot": hot})
+            if len(text) <= _core.NOTE_BYTES or not hot:
+                return text
+            hot.pop()
 
 
 _open: Optional[StackSampler] = None  # whose stretch the main thread is in
@@ -200,11 +228,13 @@ class _Looker:
     @staticmethod
     def _look(sampler: StackSampler, seconds: float, late: bool, cpu_before: dict[int, float]) -> None:
         ident = sampler._ident
+        if sampler.clock.stage not in (SAMPLE, COLLATE):  # what native code books itself needs no looks
+            return
         stack = _core.stack_of_thread(ident)
         if not stack or not sampler._entered:
             return
         try:
-            cpu = time.clock_gettime(sampler._clock)
+            cpu = time.clock_gettime(sampler._cpu_clock)
         except OSError:  # it has ended
             return
         busy = min(1.0, max(0.0, cpu - cpu_before.get(ident, cpu - seconds)) / seconds)
