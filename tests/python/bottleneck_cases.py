@@ -150,7 +150,7 @@ def inflated(data):
 
 
 def from_json(data):
-    return np.asarray(json.loads(data)[:50])
+    return np.asarray([row[1] for row in json.loads(data)[:50]])
 
 
 # ------------------------------------------------------------------ the rest of a loader
@@ -197,7 +197,7 @@ class Made:
 
     @classmethod
     def below(cls, root):
-        big = jpeg_bytes(make_picture(900, 700), quality=92)
+        big = jpeg_bytes(make_picture(1600, 1200), quality=92)
         for name, data, count in (("big", big, 40), ("small", jpeg_bytes(make_picture(24, 24)), 120)):
             (root / name / "a").mkdir(parents=True)
             for i in range(count):
@@ -253,7 +253,7 @@ CASES = [
     Case("slow server, processes", "fetch", over_http),
     Case("throttled store, a worker process", "fetch", lambda made, stack: throttled(made, stack, num_workers=1, native="never")),
     Case("throttled store, inline", "fetch", lambda made, stack: throttled(made, stack)),
-    *python("Pillow", "decode", lambda made: Rows(64, decode=opened_by_pillow, data=made.big)),
+    *python("Pillow", "decode", lambda made: Rows(32, decode=opened_by_pillow, data=made.big)),
     *python("zlib", "decode", lambda made: Rows(64, decode=inflated, data=made.zipped), ("processes", "inline")),
     *python("json", "decode", lambda made: Rows(64, decode=from_json, data=made.text), ("processes", "inline")),
     *native("big JPEGs", "decode", folder([transforms.Resize((32, 32))], "big_folder")),
@@ -264,14 +264,14 @@ CASES = [
     *python("a method", "transform", lambda made: Methods(), ("processes", "inline"), "compute"),
     *python("inside a Subset", "transform", lambda made: Subset(ConcatDataset([Rows(transform=slow_function)]), range(90)), ("inline",)),
     *python("a stream", "transform", lambda made: Stream(64, slow_function), ("processes", "inline")),
-    *native("blur of large images", "transform", folder([transforms.Resize((400, 400)), transforms.GaussianBlur(15)], "small_folder")),
+    *native("blur of large images", "transform", folder([transforms.Resize((400, 400)), transforms.GaussianBlur(31)], "small_folder")),
     *python("waiting", "collate", lambda made: Rows(), collate_fn=slow_collate),
     *python("computing", "collate", lambda made: Rows(), ("processes", "inline"), "compute", collate_fn=computing_collate),
     *python("slow sampler", "draw", lambda made: Rows(), ("processes", "inline"), sampler=SlowSampler(96)),
     *python("what nothing is known of", "sample", lambda made: Plain(), ("processes", "inline"), "compute"),
-    Case("slow loop, processes", "consumer", lambda made, _: DataLoader(Rows(160), 8, num_workers=2), 0.04),
-    Case("slow loop, threads", "consumer", lambda made, _: DataLoader(Rows(160), 8, num_workers=2, worker_method="thread"), 0.04),
-    Case("slow loop, inline", "consumer", lambda made, _: DataLoader(Rows(160), 8), 0.04),
+    Case("slow loop, processes", "consumer", lambda made, _: DataLoader(Rows(80), 8, num_workers=2), 0.08),
+    Case("slow loop, threads", "consumer", lambda made, _: DataLoader(Rows(80), 8, num_workers=2, worker_method="thread"), 0.08),
+    Case("slow loop, inline", "consumer", lambda made, _: DataLoader(Rows(80), 8), 0.08),
     *native("slow loop", "consumer", folder([transforms.Resize((16, 16))], "small_folder"), 0.06),
 ]
 

@@ -146,19 +146,20 @@ class Places:
         self._ends = ends
         self._transforms = frozenset(_codes_of_transforms(dataset))
         self._tail = _last_call(getattr(type(_innermost(dataset)), "__getitem__", None))
-        self._known: dict[tuple[Stack, bool], Place] = {}
+        self._known: dict[tuple[Stack, bool, bool], Place] = {}
 
-    def of(self, stack: Stack, ran: bool = False) -> Place:
-        """`ran`: the thread was running when it was to be looked at, so a read that it has come to since says nothing."""
-        key = (stack, ran)
+    def of(self, stack: Stack, ran: bool = False, blocked: bool = False) -> Place:
+        """`ran`: the thread was running when it was to be looked at, so a read that it has come to since says nothing. `blocked`: it had
+        no CPU until it came here."""
+        key = (stack, ran, blocked)
         place = self._known.get(key)
         if place is None:
             if len(self._known) >= 4096:
                 self._known.clear()
-            place = self._known[key] = Place(self._stage(stack, ran), _where(stack, self._ends))
+            place = self._known[key] = Place(self._stage(stack, ran, blocked), _where(stack, self._ends))
         return place
 
-    def _stage(self, stack: Stack, ran: bool) -> str:
+    def _stage(self, stack: Stack, ran: bool, blocked: bool) -> str:
         inner = [frame for frame in stack if frame[0] not in self._ends]
         outer = next((frame for frame in stack if frame[0] in self._ends), None)
         if outer is not None and called(*outer)[0] in _COLLATES:
@@ -174,6 +175,8 @@ class Places:
                 name = "" if depth or entered else called(code, offset)[0]
                 return self._of_name(name, False) or "transform"
             if depth == 0 and entered:  # at its first instruction: the time before was its caller's
+                if blocked:  # who called nothing meanwhile: it iterated over a file, or read mapped memory
+                    return "fetch"
                 if len(inner) > 1:
                     continue
                 return "sample"

@@ -39,7 +39,8 @@ _GAP_S = 0.025
 _QUICK_GAP_S, _QUICK_LOOKS = 0.005, 100
 _LATE_S = 0.0005  # a look this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
-_TELL_S = 0.05
+_BLOCKED = 0.1  # share of a CPU
+_TELL_S, _MOST_TELL_S = 0.05, 0.5  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
 _MOST_PLACES, _MOST_HOT = 200, 20  # kept, told
 
 
@@ -95,7 +96,7 @@ class StackSampler:
         self._on = self._itself or _can_look()
         self._looks: list[Look] = []  # the looking thread appends
         self._entered = False
-        self._told = 0.0
+        self._told, self._tell_s = 0.0, _TELL_S
         self._hot: Counter[Place] = Counter()
         self.wall = dict.fromkeys(_SPLIT, 0.0)
         self.cpu = dict.fromkeys(_SPLIT, 0.0)
@@ -125,11 +126,14 @@ class StackSampler:
             _open = None
             if taken := _core.stack_take():
                 self._looks.extend(Look(*look) for look in taken)
-        if self._looks and time.perf_counter() - self._told > _TELL_S:
+        if self._looks and time.perf_counter() - self._told > self._tell_s:
             self.tell()
+            self._tell_s = min(_MOST_TELL_S, 1.3 * self._tell_s)
 
     def tell(self) -> None:
-        """Counts the looks that were taken, and writes the note."""
+        """Counts the looks that were taken, and writes the note; also for a worker that has nothing else to do."""
+        if not self._on or not self._looks:
+            return
         try:
             self._count()
             self.clock.write_note(self.note())
@@ -144,7 +148,7 @@ class StackSampler:
         for look in looks:
             if not look.stack:  # the stretch had ended
                 continue
-            place = self._places.of(look.stack, look.ran)
+            place = self._places.of(look.stack, look.ran, look.busy < _BLOCKED)
             if place.stage in self.wall:  # else the clock has it
                 self.wall[place.stage] += look.seconds
                 self.cpu[place.stage] += look.seconds * look.busy

@@ -137,6 +137,8 @@ class _Worker:
         self._stacks = StackSampler(self._dataset, self._clock)
         while True:
             enter(IDLE)
+            if not self._inbox:
+                self._stacks.tell()
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
             enter(SEND)
             if kind == channel.STOP:

@@ -99,7 +99,7 @@ class _Thread(threading.Thread):
         else:
             init_failure, (fetcher, failure) = None, self._fetcher(sink, where)
         ended, stacks = False, StackSampler(self._dataset, self.clock)
-        while (task := self._next_task()) is not None and not self.stopping:
+        while (task := self._next_task(stacks)) is not None and not self.stopping:
             if isinstance(task, _utils.worker._ResumeIteration):
                 ended = False
                 if init_failure is None:
@@ -128,9 +128,11 @@ class _Thread(threading.Thread):
             del task, data
         self.exitcode = 0
 
-    def _next_task(self) -> Any:
+    def _next_task(self, stacks: StackSampler) -> Any:
         enter(IDLE)
         try:
+            if self._tasks.empty():
+                stacks.tell()
             return self._tasks.get()
         finally:
             enter(SAMPLE)
