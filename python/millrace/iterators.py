@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from .devices import batch_memory
 from .ledger.board import thread_rows
-from .ledger.stages import COPY, HANDOVER, WAIT, during, enter
+from .ledger.stages import COPY, HANDOVER, during
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -85,14 +85,6 @@ class _NativeIter:
         close_at_exit(self)
         return engine
 
-    def _wait_for(self, engine: Engine, timeout: float) -> Any:
-        """engine.next(timeout), which waits, or makes the batch in this thread and says so itself."""
-        before = enter(WAIT)
-        try:
-            return engine.next(timeout)
-        finally:
-            enter(before)
-
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
         for index in drop_last(list(self._sampler_iter), self._progress.left_out_before):
@@ -108,7 +100,7 @@ class _NativeIter:
 
     def __next__(self) -> Any:
         ledger = self._record.ledger
-        before = ledger.clock.begin(HANDOVER)
+        before = ledger.begin(HANDOVER)
         try:
             return super().__next__()  # type: ignore[misc]
         except StopIteration:
@@ -116,7 +108,7 @@ class _NativeIter:
             ledger.finish(before)
             raise
         finally:
-            ledger.clock.leave(before)
+            ledger.leave(before)
 
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)
@@ -167,7 +159,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine = engine or self._open(threads=0)
                 engine.submit(rows)
                 self._outstanding = True
-            batch = self._wait_for(engine, 0.0)
+            batch = engine.next()
         except Exception:
             self._outstanding = False
             self._progress.turn()
@@ -257,7 +249,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         batch, error = None, self._pending[0]
         if error is None:
             try:
-                batch = self._wait_for(self._engine, self._timeout)
+                batch = self._engine.next(self._timeout)
             except Exception as failure:
                 # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:

@@ -107,7 +107,8 @@ StageReading read_row(const StageRow& row) {
   read_whole(row.version, [&] {
     result.born_ns = row.born_ns.load(std::memory_order_acquire);
     since = row.since_ns.load(std::memory_order_acquire);
-    result.stage = static_cast<Stage>(std::clamp<int64_t>(row.stage.load(std::memory_order_acquire), 0, static_cast<int64_t>(Stage::ended)));
+    const int64_t stage = row.stage.load(std::memory_order_acquire);
+    result.stage = static_cast<Stage>(std::clamp<int64_t>(stage, 0, static_cast<int64_t>(Stage::ended)));
     for (size_t i = 0; i < kStages; ++i) {
       result.wall_ns[i] = row.wall_ns[i].load(std::memory_order_acquire);
       result.cpu_ns[i] = row.cpu_ns[i].load(std::memory_order_acquire);
@@ -131,13 +132,10 @@ StageClock::StageClock() : owner_(own_row()), row_(row_in(owner_)) {}
 StageClock::StageClock(StageRow& row, std::shared_ptr<const void> owner) : owner_(std::move(owner)), row_(row) {}
 StageClock::~StageClock() = default;
 
-bool StageClock::enabled() {
-  static const bool on = [] {
-    const char* value = std::getenv("MILLRACE_LEDGER");
-    return value == nullptr || std::string_view(value) != "0";
-  }();
-  return on;
-}
+std::atomic<bool> StageClock::enabled_ = [] {
+  const char* value = std::getenv("MILLRACE_LEDGER");
+  return value == nullptr || std::string_view(value) != "0";
+}();
 
 std::shared_ptr<StageClock> StageClock::attach(Stage stage) {
   if (!enabled()) return nullptr;

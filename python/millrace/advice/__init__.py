@@ -42,8 +42,8 @@ def advise(ledger: Optional[Mapping[str, Any]], facts: Facts = Facts()) -> Advic
     if found is None:
         return Advice("nothing is known: iterate over a few batches first", 0.0, 0.0)
     costs, rate, per_batch = found
-    consumer, wall = ledger["consumer"], ledger["wall_seconds"] - ledger["consumer"]["start"]
-    lost = max(0.0, 1 - consumer["step"] / wall) if wall > 0 else 0.0
+    wall = ledger["wall_seconds"] - ledger["blame"].get("start", 0.0)
+    lost = max(0.0, 1 - ledger["consumer"]["step"] / wall) if wall > 0 else 0.0
     suggestions = Suggestions(costs, rate, per_batch, ledger, facts)
     if lost > _SMALL_LOSS:
         for propose in RULES:

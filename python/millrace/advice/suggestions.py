@@ -199,7 +199,7 @@ def _bigger_batches(to: Suggestions) -> None:
 def persistent(to: Suggestions) -> None:
     """An epoch that is largely its own start; told by the epoch, not by the batch."""
     ledger = to.ledger
-    start = ledger["consumer"]["start"] + max(0.0, ledger["first_wait"] - to.costs.work)  # workers start while the loop waits for them
+    start = ledger["blame"].get("start", 0.0)
     if to.facts.persistent or not ledger["workers"] or ledger["native"] or start < 0.1 * ledger["wall_seconds"]:
         return
     gain = ledger["wall_seconds"] / (ledger["wall_seconds"] - start)
