@@ -63,9 +63,15 @@ def _prepare() -> frozenset[CodeType]:
     if _ends is None:
         _ends = _codes_that_call()
         _core.stack_ends(list(_ends))
-        os.register_at_fork(before=_core.stack_pause)
+        os.register_at_fork(before=_core.stack_pause, after_in_child=_begin_anew)
         atexit.register(_core.stack_pause)
     return _ends
+
+
+def _begin_anew() -> None:
+    """A forked child is in no stretch, wherever its parent was."""
+    global _open
+    _open = None
 
 
 class Look(NamedTuple):
