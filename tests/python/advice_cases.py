@@ -88,9 +88,10 @@ CASES = [
     Case("uneven batches", Sleeps(280, 0.015, True), {"num_workers": 3, "prefetch_factor": 1, **THREADS}, 0.015, "prefetch_factor"),
     Case("a slow sampler", Sleeps(80, 0.0), {"num_workers": 1, "sampler": SlowOrder(80, 0.01)}, 0.015, "sampler"),
     Case("a slow sampler, no workers", Sleeps(80, 0.008), {"sampler": SlowOrder(80, 0.01)}, 0.0, "sampler"),
-    Case("a start in each epoch", Sleeps(80, 0.005), {"num_workers": 2, "worker_init_fn": slow_start}, 0.015, "persistent_workers", 2, True),
+    Case("a start in each epoch", Sleeps(80, 0.005), {"num_workers": 2, "worker_init_fn": slow_start}, 0.015,
+         "persistent_workers", 2, True),
     Case("a slow loop", Sleeps(80, 0.005), {"num_workers": 2, **THREADS}, 0.03, ""),
-]
+]  # fmt: skip
 
 
 def followed(case: Case) -> tuple[float, float, float, Suggestion | None]:

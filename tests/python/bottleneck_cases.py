@@ -191,6 +191,7 @@ class Made:
     big: bytes  # a JPEG
     big_folder: str  # of such
     small_folder: str
+    few_folder: str  # of them
     zipped: bytes
     text: bytes
     shard: bytes  # of a store
@@ -198,15 +199,16 @@ class Made:
     @classmethod
     def below(cls, root):
         big = jpeg_bytes(make_picture(1600, 1200), quality=92)
-        for name, data, count in (("big", big, 40), ("small", jpeg_bytes(make_picture(24, 24)), 120)):
+        small = jpeg_bytes(make_picture(24, 24))
+        for name, data, count in (("big", big, 40), ("small", small, 120), ("few", small, 24)):
             (root / name / "a").mkdir(parents=True)
             for i in range(count):
                 (root / name / "a" / f"{i:03}.jpg").write_bytes(data)
         noise = random.Random(0).randbytes(4_000)
         write_tar(root / "store.tar", [(f"{i:03}.{kind}", data) for i in range(64) for kind, data in (("bin", noise * 8), ("cls", b"1"))])
-        zipped = zlib.compress(noise * 400, 1)
+        zipped = zlib.compress(noise * 2000, 1)
         text = json.dumps([[i, float(i), str(i)] for i in range(6000)]).encode()
-        return cls(root, big, str(root / "big"), str(root / "small"), zipped, text, (root / "store.tar").read_bytes())
+        return cls(root, big, str(root / "big"), str(root / "small"), str(root / "few"), zipped, text, (root / "store.tar").read_bytes())
 
 
 @dataclass
@@ -254,7 +256,7 @@ CASES = [
     Case("throttled store, a worker process", "fetch", lambda made, stack: throttled(made, stack, num_workers=1, native="never")),
     Case("throttled store, inline", "fetch", lambda made, stack: throttled(made, stack)),
     *python("Pillow", "decode", lambda made: Rows(32, decode=opened_by_pillow, data=made.big)),
-    *python("zlib", "decode", lambda made: Rows(64, decode=inflated, data=made.zipped), ("processes", "inline")),
+    *python("zlib", "decode", lambda made: Rows(48, decode=inflated, data=made.zipped), ("processes", "inline")),
     *python("json", "decode", lambda made: Rows(64, decode=from_json, data=made.text), ("processes", "inline")),
     *native("big JPEGs", "decode", folder([transforms.Resize((32, 32))], "big_folder")),
     *python("a function", "transform", lambda made: Rows(transform=slow_function), ("processes", "inline"), "compute"),
@@ -264,12 +266,12 @@ CASES = [
     *python("a method", "transform", lambda made: Methods(), ("processes", "inline"), "compute"),
     *python("inside a Subset", "transform", lambda made: Subset(ConcatDataset([Rows(transform=slow_function)]), range(90)), ("inline",)),
     *python("a stream", "transform", lambda made: Stream(64, slow_function), ("processes", "inline")),
-    *native("blur of large images", "transform", folder([transforms.Resize((400, 400)), transforms.GaussianBlur(31)], "small_folder")),
+    *native("blur", "transform", folder([transforms.Resize((400, 400)), *3 * [transforms.GaussianBlur(41)]], "few_folder")),
     *python("waiting", "collate", lambda made: Rows(), collate_fn=slow_collate),
     *python("computing", "collate", lambda made: Rows(), ("processes", "inline"), "compute", collate_fn=computing_collate),
     *python("slow sampler", "draw", lambda made: Rows(), ("processes", "inline"), sampler=SlowSampler(96)),
     *python("what nothing is known of", "sample", lambda made: Plain(), ("processes", "inline"), "compute"),
-    Case("slow loop, processes", "consumer", lambda made, _: DataLoader(Rows(80), 8, num_workers=2), 0.08),
+    Case("slow loop, processes", "consumer", lambda made, _: DataLoader(Rows(96), 8, num_workers=2, persistent_workers=True), 0.1),
     Case("slow loop, threads", "consumer", lambda made, _: DataLoader(Rows(80), 8, num_workers=2, worker_method="thread"), 0.08),
     Case("slow loop, inline", "consumer", lambda made, _: DataLoader(Rows(80), 8), 0.08),
     *native("slow loop", "consumer", folder([transforms.Resize((16, 16))], "small_folder"), 0.06),

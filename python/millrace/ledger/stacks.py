@@ -230,26 +230,29 @@ class _Looker:
                             return
             else:
                 idle_since, looks = None, looks + 1
-                late = now - last - gap > _LATE_S
+                cpu = {sampler._ident: _cpu_of(sampler) for sampler in watched}
+                spent = {ident: used - cpu_before.get(ident, used) for ident, used in cpu.items()}
+                cpu_before = cpu
+                late = now - last - gap
+                taken = late > _LATE_S and sum(spent.values()) > 0.5 * late  # by one of these threads; else the CPUs were
                 for sampler in watched:
-                    self._look(sampler, now - last, late, cpu_before)
+                    self._look(sampler, now - last, spent[sampler._ident], taken)
             last = now
 
     @staticmethod
-    def _look(sampler: StackSampler, seconds: float, late: bool, cpu_before: dict[int, float]) -> None:
-        ident = sampler._ident
+    def _look(sampler: StackSampler, seconds: float, cpu: float, taken: bool) -> None:
         if sampler.clock.stage not in (SAMPLE, COLLATE):  # what native code books itself needs no looks
             return
-        stack = _core.stack_of_thread(ident)
-        if not stack or not sampler._entered:
-            return
-        try:
-            cpu = time.clock_gettime(sampler._cpu_clock)
-        except OSError:  # it has ended
-            return
-        busy = min(1.0, max(0.0, cpu - cpu_before.get(ident, cpu - seconds)) / seconds)
-        cpu_before[ident] = cpu
-        sampler._looks.append(Look(seconds, busy, stack, late))
+        stack = _core.stack_of_thread(sampler._ident)
+        if stack and sampler._entered:
+            sampler._looks.append(Look(seconds, min(1.0, max(0.0, cpu / seconds)), stack, taken))
+
+
+def _cpu_of(sampler: StackSampler) -> float:
+    try:
+        return time.clock_gettime(sampler._cpu_clock)
+    except OSError:  # it has ended
+        return 0.0
 
 
 _the_looker: Optional[_Looker] = None
