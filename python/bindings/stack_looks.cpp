@@ -153,7 +153,8 @@ int StackLooks::look(void*) {
     ++looks.looks_;
     weight = std::exchange(looks.due_ns_, 0);
     const int64_t waited = now_ns() - looks.asked_at_;
-    if (waited > kPromptNs) busy = std::min(1.0, static_cast<double>(cpu_ns(looks.cpu_clock_) - looks.cpu_at_) / static_cast<double>(waited));
+    const int64_t ran = cpu_ns(looks.cpu_clock_) - looks.cpu_at_;
+    if (waited > kPromptNs) busy = std::min(1.0, static_cast<double>(ran) / static_cast<double>(waited));
   }
   looks.note(busy, weight, true);
   return 0;

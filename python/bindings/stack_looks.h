@@ -3,8 +3,8 @@
 // The main thread (a worker process has no other) looks at itself: a thread of ours ticks while a stretch is open, enter() to leave(), and
 // asks the interpreter for a pending call, which notes code object and instruction of each frame, in C: no Python runs, nothing is
 // switched, no signal is sent. A look is late while C code runs, and then finds the very call that made it late; the ticks that passed
-// meanwhile are its weight, so code that holds the GIL for seconds counts for seconds. A look costs about 3 us, the stretch's ends 0.1 us.
-// Another thread is looked at with the GIL held (stack_of_thread), which is where it lets go of the GIL: see python/millrace/ledger/stacks.py.
+// meanwhile are its weight, so code that holds the GIL for seconds counts for seconds. A look costs about 10 us, with what it does to
+// the caches. Another thread is looked at with the GIL held (stack_of_thread): see python/millrace/ledger/stacks.py.
 //
 // Threads: enter, leave, take and the look itself in the main thread; the ticking thread takes neither GIL nor references. `mutex_` guards
 // what both touch. Invariant: at most one look is asked for; leave() under `mutex_` ends it, so nothing is asked of an interpreter that has

@@ -115,7 +115,8 @@ def test_a_line_of_the_users_is_named():
 
 
 def test_copies_and_small_batches():
-    found = ledger(consumer={"step": 0.001, "copy": 0.01, "handover": 0.001}, per_batch={"decode": 0.002}, blame={"copy": 1.0, "handover": 0.1})
+    costs = {"step": 0.001, "copy": 0.01, "handover": 0.001}
+    found = ledger(consumer=costs, per_batch={"decode": 0.002}, blame={"copy": 1.0, "handover": 0.1})
     assert named(advise(found), "device").at_most
     found = ledger(consumer={"step": 0.0001, "handover": 0.0004}, per_batch={"decode": 0.0001}, blame={"handover": 0.04})
     assert named(advise(found), "batch_size").arguments == {"batch_size": 32}

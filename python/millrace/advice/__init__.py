@@ -91,9 +91,10 @@ def facts_of(loader: Any) -> Facts:
     while not isinstance(dataset, IterableDataset) and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
     module = type(dataset).__module__
+    lines = [line for line in loader.explain().splitlines() if not line.startswith(("memory", "order"))]
     image_folder = type(dataset).__name__ in ("ImageFolder", "DatasetFolder")
     return Facts(
-        python=tuple(line for line in loader.explain().splitlines() if ": python" in line and not line.startswith(("memory", "order"))),
+        python=tuple(line for line in lines if ": python" in line and "ready for the engine" not in line),
         iterable=isinstance(loader.dataset, IterableDataset),
         worker_method="thread" if loader._in_threads() else "process",
         gil=getattr(sys, "_is_gil_enabled", lambda: True)(),
