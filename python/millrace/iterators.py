@@ -191,7 +191,8 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        with self._record.ledger.starting(None if first_iter else self._record.stats(), first_iter):
+        stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
+        with self._record.ledger.starting(self._record.stats() if stays else None, first_iter):
             self._begin_epoch(loader, first_iter)
 
     def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
