@@ -175,6 +175,12 @@ void StageClock::detach(std::shared_ptr<StageClock> before) {
 Stage StageClock::enter(Stage stage, int64_t now) {
   const Stage before = stage_;
   if (before == Stage::ended) return before;
+  const bool own = thread_ == &this_thread, reads_cpu = now - cpu_since_ns_ >= kCpuEveryNs || stage == Stage::ended;
+  int64_t cpu = 0;
+  if (own && reads_cpu) {  // before the stage begins: a thread often loses its CPU as it comes back from the system
+    cpu = thread_cpu_ns();
+    now = now_ns();
+  }
   now = std::max(now, since_ns_);
   const int64_t spent = now - since_ns_;
   const auto last = static_cast<size_t>(before);
@@ -185,17 +191,15 @@ Stage StageClock::enter(Stage stage, int64_t now) {
   add(row_.wall_ns[last], spent);
   put(row_.since_ns, now);
   put(row_.stage, static_cast<int64_t>(stage));
-  if (now - cpu_since_ns_ >= kCpuEveryNs || stage == Stage::ended) take_cpu(now);
+  if (reads_cpu) {
+    cpu_since_ns_ = now;
+    if (own) share_cpu(cpu);
+    else pending_ns_ = {};  // ended by another thread
+  }
   return before;
 }
 
-void StageClock::take_cpu(int64_t now) {
-  cpu_since_ns_ = now;
-  if (thread_ != &this_thread) {  // ended by another thread
-    pending_ns_ = {};
-    return;
-  }
-  const int64_t cpu = thread_cpu_ns();
+void StageClock::share_cpu(int64_t cpu) {
   int64_t left = std::max<int64_t>(0, cpu - cpu_base_ns_);
   cpu_base_ns_ = cpu;
   for (const bool waiting : {false, true}) {

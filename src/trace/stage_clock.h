@@ -119,7 +119,7 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
  private:
   static std::atomic<bool> enabled_;
 
-  void take_cpu(int64_t now);
+  void share_cpu(int64_t cpu);
   void keep_step();
   void attach_here();
 
