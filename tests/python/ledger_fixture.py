@@ -28,11 +28,12 @@ def ledger(steps: int = 400, *, workers: int = 3, engine: str = "threads", runni
     consumer["wait" if workers else "make"] = 0.93 * inside
     consumer["step"] = wall - sum(consumer.values())
     wall_of_workers = max(0.0, wall - 0.2)
-    each = [{"name": f"thread {i}" if engine == "threads" else f"process {4711 + i}", "wall_seconds": wall_of_workers,
-             "seconds": _shares(wall_of_workers, rng), "cpu_seconds": {}} for i in range(workers)]
+    names = [f"thread {i}" if engine == "threads" else f"process {4711 + i}" for i in range(workers)]
+    each = [{"name": name, "wall_seconds": wall_of_workers, "seconds": _shares(wall_of_workers, rng)} for name in names]
     for worker in each:
         worker["cpu_seconds"] = {stage: worker["seconds"][stage] * (0.25 if stage == "fetch" else 0.97) for stage in STAGES}
-    stages = {stage: {"wall": sum(w["seconds"][stage] for w in each), "cpu": sum(w["cpu_seconds"][stage] for w in each)} for stage in STAGES}
+    clocks = (("wall", "seconds"), ("cpu", "cpu_seconds"))
+    stages = {stage: {clock: sum(worker[key][stage] for worker in each) for clock, key in clocks} for stage in STAGES}
     if not workers:
         stages = {"decode": {"wall": consumer["make"], "cpu": 0.9 * consumer["make"]}}
     lost = wall - consumer["step"]

@@ -61,8 +61,8 @@ def _loop(page: Page, summary: Summary) -> None:
         bars.append(svg.stacked_bars(lost, Axis("share of what was lost", "s"), shares=True))
     known = [(name, amount(s, "s"), f"{s / (summary.wall or 1):.1%}", MEANING.get(name, "")) for name, s in summary.consumer.items()]
     page.section("The training loop", *bars, table(known, ("", "time", "share", "")),
-                 note="Every second of the loop's thread. What is not its own code (step) is lost to the loader, and the second bar says to "
-                      "which stage: a wait is put down to what the workers were busy with meanwhile.")
+                 note="Every second of the loop's thread. What is not its own code (step) is lost to the loader, and the second bar says "
+                      "to which stage: a wait is put down to what the workers were busy with meanwhile.")
 
 
 def _time(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
@@ -97,8 +97,8 @@ def _time(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
                                      Axis("samples per second"), "Throughput", step=True, area=True, height=190, zoom="rate"))
     latest = f" Shown are the latest {len(enter):,} of {kept_from + len(enter):,} steps." if kept_from else ""
     page.section("Over time", _TOOLS, f'<div class="zoomable" tabindex="0">{"".join(charts)}</div>', '<div class="tip" hidden></div>',
-                 note="A wait is the time inside next(). Drag over a stretch to see it closer; double-click, or press 0, for the whole run; "
-                      f"+, - and the arrows work, too.{latest}")
+                 note="A wait is the time inside next(). Drag over a stretch to see it closer; double-click, or press 0, for the whole "
+                      f"run; +, - and the arrows work, too.{latest}")
     lasting = [w for w in waits if w > 0]
     if lasting:
         page.section("How long steps waited",

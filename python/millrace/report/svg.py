@@ -1,7 +1,7 @@
 """Charts as SVG, made of text alone: lines, dots, bars, histograms and time lines.
 
 Each function returns one `<svg>` element for a page that has `colours.STYLE` (page.py's has); `standalone()` makes a file of it. They
-follow the reader's light or dark theme. However many values there are, an element stays below some 200 KB: where a line has more points
+follow the reader's light or dark theme. However many values there are, an element stays below some 300 KB: where a line has more points
 than the picture has pixels, it is their mean, in a band from the lowest to the highest. Values that are NaN or infinite are left out;
 without any the chart says so. Texts may hold anything.
 """
@@ -25,7 +25,7 @@ __all__ = [
 
 Points = tuple[Sequence[float], Sequence[float]]  # xs that do not fall, ys
 
-_MOST_DOTS = 2000
+_MOST_DOTS = 1000
 
 
 def _finite(series: Mapping[str, Points]) -> dict[str, Points]:
