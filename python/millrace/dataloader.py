@@ -22,6 +22,7 @@ from .iterators import NativeInlineIter, NativeThreadIter
 from .ledger import Ledger, settings_of
 from .lowering import DECODE, Plan, StreamJob, make_plan, order_advice
 from .prefetch import checked_depth, prefetched
+from .report import Report, report_of
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, fingerprint
@@ -310,6 +311,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         """
         record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
         return record.ledger_now(steps)
+
+    def report(self) -> Report:
+        """The ledger with its steps, to be printed, shown in a notebook, or saved: report().save("report.html"). docs/report.md has the rest."""
+        return report_of(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of your objects are.

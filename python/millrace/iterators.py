@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from .devices import batch_memory
 from .ledger.board import thread_rows
-from .ledger.stages import COPY, HANDOVER, WAIT, during, enter
+from .ledger.stages import COPY, HANDOVER, WAIT, during
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -87,11 +87,8 @@ class _NativeIter:
 
     def _wait_for(self, engine: Engine, timeout: float) -> Any:
         """engine.next(timeout), which waits, or makes the batch in this thread and says so itself."""
-        before = enter(WAIT)
-        try:
+        with during(WAIT, "wait" if self._num_workers else "make"):  # type: ignore[attr-defined]
             return engine.next(timeout)
-        finally:
-            enter(before)
 
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""

@@ -32,13 +32,13 @@ ODD = {
 
 
 class Loader:
-    """Stands for a DataLoader: `stats()` is what reports ask."""
+    """Stands for a DataLoader: `ledger()` is what reports ask."""
 
     def __init__(self, found: dict[str, Any]) -> None:
         self.found = found
 
-    def stats(self, steps: bool = False) -> dict[str, Any]:
-        return {"ledger": self.found if steps else {key: value for key, value in self.found.items() if key != "steps"}}
+    def ledger(self, steps: bool = False) -> dict[str, Any]:
+        return self.found if steps else {key: value for key, value in self.found.items() if key != "steps"}
 
 
 @pytest.mark.parametrize("case", ODD)

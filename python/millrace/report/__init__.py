@@ -7,21 +7,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Optional
 
 from .metrics import prometheus
 from .report import Report
-from .serving import MetricsServer, serve_metrics
 
-__all__ = ["MetricsServer", "Report", "prometheus", "report_of", "serve_metrics"]
+__all__ = ["Report", "prometheus", "report_of", "serve_metrics"]
 
 
 def ledger_of(loader: Any, steps: bool) -> dict[str, Any]:
-    """The ledger of a loader's latest iterator; {} before the first. A loader's own, or that of what it is wrapped in."""
-    return loader.stats(steps=steps).get("ledger") or {}
+    """The ledger of a loader's latest iterator; {} where none is kept (MILLRACE_LEDGER=0)."""
+    return loader.ledger(steps=steps) or {}
 
 
 def report_of(loader: Any) -> Report:
     """What `loader.report()` returns."""
     advice = getattr(loader, "advice", None)
     return Report(ledger_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)
+
+
+def serve_metrics(loader: Any, port: int = 0, labels: Optional[Mapping[str, str]] = None) -> Any:
+    """Serves prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone; port 0: a free one.
+
+    Returns a serving.MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile. OSError: the port is taken.
+    """
+    from .serving import MetricsServer  # a web server is no part of `import millrace`
+
+    return MetricsServer(loader, port, labels)

@@ -54,8 +54,3 @@ class MetricsServer:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
-
-
-def serve_metrics(loader: Any, port: int = 0, labels: Optional[Mapping[str, str]] = None) -> MetricsServer:
-    """Serves `loader`'s numbers at http://127.0.0.1:PORT/metrics (port 0: a free one) to Prometheus. OSError: the port is taken."""
-    return MetricsServer(loader, port, labels)

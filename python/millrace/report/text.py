@@ -60,7 +60,7 @@ def plain(summary: Summary, advice: Optional[str]) -> str:
             lines.append(f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  {_bar(share, '#'):<{_BAR}}  {meaning}".rstrip())
     if summary.hot:
         lines += ["", "hot places of your code"]
-        lines += [f"  {entry['share']:>6.1%} of {entry['stage']:<10} {entry['where']}" for entry in summary.hot[:_MOST_HOT]]
+        lines += [f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}" for entry in summary.hot[:_MOST_HOT]]
     if more := notes(summary):
         lines += ["", *more]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
-from ..ledger.stages import COPY, SAMPLE, collating, during, enter
+from ..ledger.stages import COPY, SAMPLE, collating, during
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
 from .counted import Counted
@@ -114,11 +114,8 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 return self._pinned(batch)
 
     def _fetched(self, index: Any) -> Any:
-        before = enter(SAMPLE)
-        try:
+        with during(SAMPLE, "make"):
             return self._dataset_fetcher.fetch(index)
-        finally:
-            enter(before)
 
     def _pinned(self, batch: Any) -> Any:
         if not self._pin_memory:
