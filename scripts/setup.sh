@@ -6,8 +6,8 @@
 # PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
 # TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
 # CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores, Chromium for those of pages, and the libraries of formats that millrace reads through them or is compared with (Parquet,
-#                     HDF5, Zarr, tokenizers, ...); without them these tests are skipped
+#                     stores, Chromium for those of pages, and the libraries of formats that millrace reads through them or is
+#                     compared with (Parquet, HDF5, Zarr, tokenizers, ...); without them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -16,6 +16,7 @@
   const waits = ends.map((_, i) => Math.max(0, leave[i] - enter[i]));
   const own = ends.map((end, i) => end - leave[i]);
   const perBatch = ledger.batches ? ledger.samples / ledger.batches : 0;
+  const batches = Math.min(count, Math.max(1, ledger.batches - keptFrom));  // the last next() may have found the end
 
   const charts = [...box.querySelectorAll("svg[data-zoom]")].map((svg) => {
     const number = (name) => Number(svg.getAttribute(`data-${name}`));
@@ -118,7 +119,7 @@
   }
 
   function drawRate(chart) {
-    const begin = before(leave, from), end = before(leave, to), kind = Object.values(chart.kinds)[0];
+    const begin = before(leave, from), end = Math.min(batches, before(leave, to)), kind = Object.values(chart.kinds)[0];
     const bins = Math.max(1, Math.min(120, Math.floor((end - begin) / 5))), width = (to - from) / bins;
     const counts = new Array(bins).fill(0);
     for (let i = begin; i < end; i += 1) counts[Math.min(bins - 1, Math.floor((leave[i] - from) / width))] += 1;

@@ -31,7 +31,7 @@ def loader_page(ledger: Mapping[str, Any], advice: Optional[str]) -> Page:
         "samples per second": amount(summary.samples_per_second),
         "batches": f"{summary.batches:,}",
         "until the first batch, in next()": amount(summary.first_wait, "s"),
-        "read": amount(summary.bytes_per_second, "B/s") if summary.bytes else "–",
+        "bytes per second": amount(summary.bytes_per_second, "B/s") if summary.bytes else "–",
     })
     _loop(page, summary)
     _time(page, ledger, summary)
@@ -92,7 +92,7 @@ def _time(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
                                      height=190, zoom="ready"))
     per_batch = summary.samples / summary.batches if summary.batches else 0.0
     if per_batch:
-        rate = throughput(leave, per_batch, begin, axis.high or 0.0)
+        rate = throughput(leave[: max(1, summary.batches - kept_from)], per_batch, begin, axis.high or 0.0)
         charts.append(svg.line_chart({"samples per second": rate}, axis,
                                      Axis("samples per second"), "Throughput", step=True, area=True, height=190, zoom="rate"))
     latest = f" Shown are the latest {len(enter):,} of {kept_from + len(enter):,} steps." if kept_from else ""

@@ -45,7 +45,7 @@ def prometheus(loader: Any, labels: Optional[Mapping[str, str]] = None) -> str:
 
     one("samples_total", "counter", "Samples handed out.", summary.samples)
     one("batches_total", "counter", "Batches handed out.", summary.batches)
-    one("bytes_total", "counter", "Bytes read, or moved between processes.", summary.bytes)
+    one("bytes_total", "counter", "Bytes that were read or made, as stats() counts them.", summary.bytes)
     one("wall_seconds_total", "counter", "Seconds since the iterator was made, up to its end.", summary.wall)
     family("loop_seconds_total", "counter", "The training loop's time: step is its own code, all else the loader's.",
            {(("part", part),): s for part, s in summary.consumer.items()})

@@ -109,7 +109,7 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], x: Axis = Axis(), titl
     """A horizontal bar for each row, {row: {part: value}}, made of its parts; shares: each bar as its parts' shares of it."""
     rows = {row: {part: v for part, v in parts.items() if math.isfinite(v) and v > 0} for row, parts in rows.items()}
     names = list(dict.fromkeys(part for parts in rows.values() for part in parts))
-    left = min(240.0, max(96.0, 18 + LETTER * max((len(row) for row in rows), default=0)))
+    left = min(240.0, max(108.0, 18 + LETTER * max((len(row) for row in rows), default=0)))
     chart = Chart(title, 0, left, names)
     chart.height = int(chart.top + max(1, len(rows)) * (bar + 7) + 42)
     chart.bottom = chart.height - 40.0
