@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
 from . import svg
-from .page import Html, Page, table
+from .page import Html, Page, pre, table
 from .scales import Axis, amount
 from .summary import MEANING, WORKER, Summary, ordered, step_times, throughput
 
@@ -23,9 +24,10 @@ _TOOLS = (
 def loader_page(ledger: Mapping[str, Any], advice: Optional[str]) -> Page:
     summary = Summary(ledger)
     page = Page("Where the time went", summary.headline())
-    page.callout(summary.verdict(), bad=summary.lost_share > 0.1)
-    if advice:
-        page.callout(advice)
+    first, _, more = (advice or summary.verdict()).partition("\n")
+    page.callout(first, bad=summary.batches > 0 and summary.lost_share > 0.1)
+    if more:
+        page.section("What to change", pre(textwrap.dedent(more)))
     page.tiles({
         "of the time lost to the loader": f"{summary.lost_share:.1%}",
         "samples per second": amount(summary.samples_per_second),
@@ -45,7 +47,7 @@ def loader_page(ledger: Mapping[str, Any], advice: Optional[str]) -> Page:
 
 def notebook_block(summary: Summary, advice: Optional[str]) -> str:
     """The report in a notebook's cell: what matters most, on a ground of its own, as themes of notebooks are not the browser's."""
-    lines = [summary.headline(), summary.verdict(), *(advice or "").splitlines()]
+    lines = [summary.headline(), *(advice or summary.verdict()).splitlines()]
     charts = [svg.stacked_bars({"training loop": summary.consumer}, Axis("time", "s"), shares=True)]
     if summary.workers:
         whole = ordered({**summary.stages_wall, "idle": summary.idle}, WORKER)

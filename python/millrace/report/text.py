@@ -51,9 +51,7 @@ def notes(summary: Summary) -> list[str]:
 
 
 def plain(summary: Summary, advice: Optional[str]) -> str:
-    lines = [summary.headline(), summary.verdict()]
-    if advice:
-        lines += [f"advice: {line}" if i == 0 else f"        {line}" for i, line in enumerate(advice.splitlines())]
+    lines = [summary.headline(), *(advice or summary.verdict()).splitlines()]
     for heading, rows in blocks(summary):
         lines += ["", heading]
         for name, seconds, share, meaning in rows:
@@ -76,10 +74,9 @@ def rich_table(summary: Summary, advice: Optional[str]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    colour = "red" if summary.lost_share > 0.1 else "green"
-    parts: list[Any] = [Text(summary.headline(), style="bold"), Text(summary.verdict(), style=colour)]
-    if advice:
-        parts.append(Text(advice, style="yellow"))
+    colour = "red" if summary.batches and summary.lost_share > 0.1 else "green"
+    first, *more = (advice or summary.verdict()).splitlines()
+    parts: list[Any] = [Text(summary.headline(), style="bold"), Text(first, style=colour), *(Text(line, style="yellow") for line in more)]
     look: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "box": None, "show_header": False, "pad_edge": False,
                             "padding": (0, 2, 0, 0)}
     for heading, rows in blocks(summary):
@@ -97,5 +94,5 @@ def rich_table(summary: Summary, advice: Optional[str]) -> Any:
         for entry in summary.hot[:_MOST_HOT]:
             table.add_row(f"{entry['share']:.1%}", Text(str(entry["stage"])), Text(str(entry["where"])))
         parts += [Text(), table]
-    more = notes(summary)
-    return Group(*parts, *[Text(note, style="dim") for note in ["", *more] if more])
+    last = notes(summary)
+    return Group(*parts, *[Text(note, style="dim") for note in ["", *last] if last])
