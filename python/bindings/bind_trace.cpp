@@ -44,6 +44,32 @@ PyObject* note_ready(PyObject*, PyObject* count) {
   Py_RETURN_NONE;
 }
 
+// begin and leave of one clock, as functions that hold it.
+std::shared_ptr<StageClock>& clock_in(PyObject* capsule) {
+  return *static_cast<std::shared_ptr<StageClock>*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+PyObject* begin_next(PyObject* self, PyObject* number) {
+  const long stage = PyLong_AsLong(number);
+  if (stage == -1 && PyErr_Occurred()) return nullptr;
+  return PyLong_FromLong(static_cast<long>(clock_in(self)->begin(static_cast<Stage>(stage))));
+}
+
+PyObject* leave_next(PyObject* self, PyObject* number) {
+  const long before = PyLong_AsLong(number);
+  if (before == -1 && PyErr_Occurred()) return nullptr;
+  clock_in(self)->leave(static_cast<Stage>(before));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef begin_method{"begin", begin_next, METH_O, nullptr};
+PyMethodDef leave_method{"leave", leave_next, METH_O, nullptr};
+
+py::object function_of(PyMethodDef& method, const std::shared_ptr<StageClock>& clock) {
+  const py::capsule held(new std::shared_ptr<StageClock>(clock), [](void* p) { delete static_cast<std::shared_ptr<StageClock>*>(p); });
+  return py::reinterpret_steal<py::object>(PyCFunction_New(&method, held.ptr()));
+}
+
 PyMethodDef enter_stage_method{"enter_stage", enter_stage, METH_O, nullptr};
 PyMethodDef note_ready_method{"note_ready", note_ready, METH_O, nullptr};
 
@@ -89,11 +115,12 @@ void bind_trace(py::module_& m) {
   m.attr("note_ready") = py::reinterpret_steal<py::object>(PyCFunction_New(&note_ready_method, nullptr));
   py::class_<StageClock, std::shared_ptr<StageClock>>(m, "StageClock")
       .def(py::init<>())
-      .def_property_readonly_static("enabled", [](const py::handle&) { return StageClock::enabled(); })
+      .def_property_static("enabled", [](const py::handle&) { return StageClock::enabled(); },
+                           [](const py::handle&, bool on) { StageClock::enable(on); })
       .def("attach", [](StageClock& clock, long stage) { clock.attach(stage_of(stage)); }, py::arg("stage"))
       .def_static("detach", [] { StageClock::detach(); })
-      .def("begin", [](StageClock& clock, long stage) { return static_cast<int>(clock.begin(stage_of(stage))); }, py::arg("stage"))
-      .def("leave", [](StageClock& clock, long before) { clock.leave(stage_of(before)); }, py::arg("before"))
+      .def_property_readonly("begin", [](const std::shared_ptr<StageClock>& clock) { return function_of(begin_method, clock); })
+      .def_property_readonly("leave", [](const std::shared_ptr<StageClock>& clock) { return function_of(leave_method, clock); })
       .def("restart", &StageClock::restart)
       .def("end", &StageClock::end)
       .def("end_when_left", &StageClock::end_when_left)

@@ -105,7 +105,7 @@ class _NativeIter:
 
     def __next__(self) -> Any:
         ledger = self._record.ledger
-        before = ledger.clock.begin(HANDOVER)
+        before = ledger.begin(HANDOVER)
         try:
             return super().__next__()  # type: ignore[misc]
         except StopIteration:
@@ -113,7 +113,7 @@ class _NativeIter:
             ledger.finish(before)
             raise
         finally:
-            ledger.clock.leave(before)
+            ledger.leave(before)
 
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)

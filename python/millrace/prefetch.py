@@ -175,14 +175,14 @@ class DeviceIterator(_Passing):
             )
         if self._ledger is None:
             return self._next()
-        before = self._ledger.clock.begin(COPY)
+        before = self._ledger.begin(COPY)
         try:
             return self._next()
         except StopIteration:
             self._ledger.finish(before)
             raise
         finally:
-            self._ledger.clock.leave(before)
+            self._ledger.leave(before)
 
     def _next(self) -> Any:
         self._asked = min(self._asked + 1, self._prefetch)

@@ -131,13 +131,10 @@ StageClock::StageClock() : owner_(own_row()), row_(row_in(owner_)) {}
 StageClock::StageClock(StageRow& row, std::shared_ptr<const void> owner) : owner_(std::move(owner)), row_(row) {}
 StageClock::~StageClock() = default;
 
-bool StageClock::enabled() {
-  static const bool on = [] {
-    const char* value = std::getenv("MILLRACE_LEDGER");
-    return value == nullptr || std::string_view(value) != "0";
-  }();
-  return on;
-}
+std::atomic<bool> StageClock::enabled_ = [] {
+  const char* value = std::getenv("MILLRACE_LEDGER");
+  return value == nullptr || std::string_view(value) != "0";
+}();
 
 std::shared_ptr<StageClock> StageClock::attach(Stage stage) {
   if (!enabled()) return nullptr;

@@ -78,8 +78,9 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   StageClock(const StageClock&) = delete;
   StageClock& operator=(const StageClock&) = delete;
 
-  // False: MILLRACE_LEDGER=0 in the environment. Nothing is attached then.
-  static bool enabled();
+  // False: MILLRACE_LEDGER=0 in the environment, or a measurement of what clocks cost. Nothing is attached then.
+  static bool enabled() { return enabled_.load(std::memory_order_relaxed); }
+  static void enable(bool on) { enabled_ = on; }
 
   // The calling thread is counted by this clock from now on, in `stage`, and its first time begins its life. Returns the clock that it
   // was attached to, for detach().
@@ -116,6 +117,8 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   StageReading read() const { return read_row(row_); }
 
  private:
+  static std::atomic<bool> enabled_;
+
   void take_cpu(int64_t now);
   void keep_step();
   void attach_here();

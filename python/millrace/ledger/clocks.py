@@ -19,8 +19,8 @@ class Ledger:
     """Lives as long as the loader wants to know of its latest iterator, which may be gone.
 
     The consumer's clock is in exactly one stage at any moment between `iter()` and the end, so its stages sum to the wall time by
-    construction; the same holds for each worker's. The iterator tells: `starting()` around its start and each further epoch's, `clock.begin()`
-    and `clock.leave()` around `next()`, `finish()` behind the last batch, `close()` when it goes before that. Several iterators may be
+    construction; the same holds for each worker's. The iterator tells: `starting()` around its start and each further epoch's, `begin()`
+    and `leave()` around `next()`, `finish()` behind the last batch, `close()` when it goes before that. Several iterators may be
     around one another (batches on a device): only what the outermost does counts as the loop's step.
     Monotonic time throughout; `started` alone is the wall clock's, to be shown.
     """
@@ -29,6 +29,7 @@ class Ledger:
         self.settings = settings
         self.native = False
         self.clock = _core.StageClock()
+        self.begin, self.leave = self.clock.begin, self.clock.leave
         self.started = 0.0
         self._counted: dict[str, int] = {}  # before this epoch
         self._live: Optional[Callable[[], list[Row]]] = None
@@ -50,14 +51,14 @@ class Ledger:
             self._rows_before = {row.name: row for row in self._read()}
             self._counted = {name: before[name] for name in _COUNTS} if before else {}
             self.clock.restart()
-        before = self.clock.begin(START)
+        before = self.begin(START)
         try:
             yield
         finally:
-            self.clock.leave(before)
+            self.leave(before)
 
     def finish(self, before: int) -> None:
-        """Inside `next()`: no batch is left. `before`: what clock.begin() said."""
+        """Inside `next()`: no batch is left. `before`: what begin() said."""
         self._keep()
         if before == STEP:
             self.clock.end_when_left()

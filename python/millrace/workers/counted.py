@@ -33,7 +33,7 @@ class Counted:
     def __next__(self) -> Any:
         counters, ledger = self._record.counters, self._record.ledger
         started = time.perf_counter()
-        before = ledger.clock.begin(HANDOVER)
+        before = ledger.begin(HANDOVER)
         try:
             batch = super().__next__()  # type: ignore[misc]
         except StopIteration:
@@ -41,7 +41,7 @@ class Counted:
             ledger.finish(before)
             raise
         finally:
-            ledger.clock.leave(before)
+            ledger.leave(before)
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
         return batch
