@@ -234,7 +234,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         plan = make_plan(self)
         self._refuse_what_torch_cannot(plan)
         if advice := order_advice(self):
-            warnings.warn(advice, stacklevel=4)
+            warnings.warn(advice, stacklevel=5)
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         record = RunRecord(self._engine_name(plan), ledger)
@@ -299,7 +299,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         iterators only, else zero: seconds {read, decode, transform, collate} summed over threads. With decode="gpu" or "auto" also
         left_to_device: pictures that the threads have left to the device's decoder so far. "ledger": what ledger(steps) returns.
         """
-        record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
+        record = self._latest_run()
         return {**record.stats(), "ledger": record.ledger_now(steps)}
 
     def ledger(self, steps: bool = False) -> Optional[dict[str, Any]]:
@@ -309,8 +309,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         wall and CPU seconds; blame: the seconds that the loop lost, by stage; bottleneck: the stage to improve first, or "consumer".
         `steps`: also when each next() was called and returned. docs/ledger.md explains every key.
         """
-        record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
-        return record.ledger_now(steps)
+        return self._latest_run().ledger_now(steps)
+
+    def _latest_run(self) -> RunRecord:
+        return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
 
     def report(self) -> Report:
         """The ledger with its steps, to be printed, shown in a notebook, or saved: report().save("report.html"). docs/report.md has the rest."""
