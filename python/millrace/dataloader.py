@@ -315,7 +315,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
 
     def report(self) -> Report:
-        """The ledger with its steps, to be printed, shown in a notebook, or saved: report().save("report.html"). docs/report.md has the rest."""
+        """The ledger and its steps, to be printed, or saved as a page: report().save("report.html"). docs/report.md has the rest."""
         return report_of(self)
 
     def state_dict(self) -> dict[str, Any]:

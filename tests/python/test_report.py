@@ -60,7 +60,8 @@ def test_lines_say_who_waited_and_for_what() -> None:
     assert lines[0].startswith("epoch 0 took") and "400 batches, 25,600 samples" in lines[0] and "3 native threads" in lines[0]
     assert lines[1].startswith(f"loader-bound {lost:.1%}") and lines[1].endswith("most of it to decode")
     assert any("train.augment (train.py:33)" in line for line in lines)
-    shares = [float(re.search(r"([\d.]+)%", line)[1]) for line in lines if line.split()[:1] and line.split()[0] in CONSUMER]  # type: ignore[index]
+    parts = [line for line in lines if line.split()[:1] and line.split()[0] in CONSUMER]
+    shares = [float(re.search(r"([\d.]+)%", line)[1]) for line in parts]  # type: ignore[index]
     assert sum(shares[:6]) == pytest.approx(100, abs=0.5)
 
 

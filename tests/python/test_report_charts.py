@@ -84,7 +84,8 @@ def test_stacked_bars_are_as_long_as_their_values() -> None:
 
 
 def test_a_stage_has_one_colour_everywhere() -> None:
-    for element in (svg.stacked_bars({"a": {"x": 1, "decode": 1}}), svg.histogram({"decode": [1.0]}), svg.grouped_bars({"g": {"decode": 1}})):
+    for element in (svg.stacked_bars({"a": {"x": 1, "decode": 1}}), svg.histogram({"decode": [1.0]}),
+                    svg.grouped_bars({"g": {"decode": 1}})):
         assert "f-decode" in element
 
 
@@ -123,7 +124,8 @@ def test_ticks_are_round_and_inside(low: float, span: float, most: int) -> None:
 @given(st.floats(1e-9, 1e14), st.sampled_from(["s", "B", "B/s", "/s", "", "%", "apples"]))
 def test_amounts_say_the_number(value: float, unit: str) -> None:
     number, factor = re.match(r"([\d,.e+-]+) ?(.*)", amount(value, unit)).groups()  # type: ignore[union-attr]
-    factors = {"µs": 1e-6, "ms": 1e-3, "min": 60, "h": 3600, "k": 1e3, "M": 1e6, "G": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    factors = {"µs": 1e-6, "ms": 1e-3, "min": 60, "h": 3600, "k": 1e3, "M": 1e6, "G": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+               "TiB": 2**40}
     scaled = float(number.replace(",", "")) * factors.get(factor.removesuffix("/s"), 1)
     assert scaled == pytest.approx(value, rel=0.06, abs=0.006 if unit != "s" else 0)
 

@@ -23,9 +23,9 @@ PathLike = Union[str, os.PathLike[str]]
 class Report:
     """Where a loader's time went, up to the moment of the call.
 
-    `ledger` is what `loader.ledger(steps=True)` returns; `advice` what to change, whose first line is the verdict at the top (None: one that
-    follows from the ledger alone). str() and print() give plain lines; show() a table of rich's, where rich is installed and the output
-    is a terminal; notebooks draw it.
+    `ledger` is what `loader.ledger(steps=True)` returns; `advice` what to change, whose first line is the verdict at the top (None: one
+    that follows from the ledger alone). str() and print() give plain lines; show() a table of rich's, where rich is installed and the
+    output is a terminal; notebooks draw it.
     """
 
     def __init__(self, ledger: Mapping[str, Any], advice: Optional[str] = None) -> None:
