@@ -35,7 +35,8 @@ def look(page: Path, *, dark: bool = False, height: int = 2400, width: int = 110
     profile = page.parent / f"profile of {page.stem}"
     picture = page.with_suffix(".png")
     command = [browser_or_skip(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-extensions",
-               "--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={profile}", f"--window-size={width},{height}", "--enable-logging=stderr",
+               "--no-first-run", "--disable-dev-shm-usage",
+               f"--user-data-dir={profile}", f"--window-size={width},{height}", "--enable-logging=stderr",
                f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=3000", "--dump-dom",
                f"--screenshot={picture}", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
