@@ -16,11 +16,13 @@ NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 
 @dataclass
 class Seen:
-    """console: what was written there, errors of scripts and of the security policy included; elements: the page's HTML in the end."""
+    """console: what was written there, errors of scripts and of the security policy included; elements: the page's HTML in the end;
+    saved: {name: text} of the files that it gave to its reader."""
 
     console: list[str]
     elements: str
     picture: Image.Image
+    saved: dict[str, str]
 
 
 def browser_or_skip() -> str:
@@ -39,8 +41,10 @@ def look(page: Path, *, dark: bool = False, height: int = 2400, width: int = 110
                f"--user-data-dir={profile}", f"--window-size={width},{height}", "--enable-logging=stderr",
                f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=3000", "--dump-dom",
                f"--screenshot={picture}", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    home = {**os.environ, "HOME": str(profile)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=home)
     assert done.returncode == 0, done.stderr[-2000:]
     console = re.findall(r'CONSOLE[:(]\d+\)?\] "(.*)", source: ', done.stderr)
     with Image.open(picture) as opened:
-        return Seen(console, done.stdout, opened.convert("RGB"))
+        saved = {path.name: path.read_text(encoding="utf-8") for path in (profile / "Downloads").glob("*")}
+        return Seen(console, done.stdout, opened.convert("RGB"), saved)

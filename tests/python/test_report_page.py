@@ -1,6 +1,7 @@
 """The report's page in a real browser: plots are drawn, the console stays empty, light and dark can be read, zooming works."""
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -104,6 +105,14 @@ def test_keys_zoom_the_longest_run(key: str, tmp_path: Path) -> None:
     share = (end - begin) / (last - first)
     assert seen.console == [] and share == pytest.approx({"-": 1 / 4, "ArrowLeft": 1 / 8}[key], rel=1e-3)
     assert all(paths and all(paths) for paths in marks(seen.elements).values())
+
+
+def test_the_numbers_can_be_saved(tmp_path: Path) -> None:
+    found = ledger(50)
+    page = loader_page(found, None)
+    page.script('document.querySelector("button[data-save]").click()')
+    seen = look(page.save(tmp_path / "report.html"))
+    assert seen.console == [] and json.loads(seen.saved["ledger.json"])["steps"]["ready"] == found["steps"]["ready"]
 
 
 def test_the_console_is_read_and_foreign_scripts_do_not_run(tmp_path: Path) -> None:
