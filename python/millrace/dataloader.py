@@ -290,6 +290,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             advice = [*advice, f"order: {order}"]
         return "\n".join([str(plan), *advice])
 
+    def report(self) -> Report:
+        """The ledger and its steps, to be printed, or saved as a page: report().save("report.html"). docs/report.md has the rest."""
+        return report_of(self)
+
     def stats(self, steps: bool = False) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
 
@@ -313,10 +317,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
 
     def _latest_run(self) -> RunRecord:
         return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
-
-    def report(self) -> Report:
-        """The ledger and its steps, to be printed, or saved as a page: report().save("report.html"). docs/report.md has the rest."""
-        return report_of(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of your objects are.

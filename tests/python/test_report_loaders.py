@@ -54,11 +54,18 @@ def test_a_report_of_every_engine(engine: str, tmp_path) -> None:
 
 def test_before_the_first_iterator_and_without_a_step() -> None:
     loader = ENGINES["native threads"]()
-    assert "no batch was handed out yet" in str(loader.report())
+    assert "0 batches, 0 samples" in str(loader.report())
     iterator = iter(loader)
-    assert loader.report().summary.running and "no batch" in str(loader.report())
+    assert loader.report().summary.running and "0 batches, 0 samples" in str(loader.report())
     next(iterator)
     assert "running for" in str(loader.report()) and loader.report().summary.batches == 1
+
+
+def test_advice_stands_at_the_top(monkeypatch) -> None:
+    monkeypatch.setattr(DataLoader, "advice", lambda self: "do this\n  and that", raising=False)
+    loader = ENGINES["inline"]()
+    list(loader)
+    assert str(loader.report()).splitlines()[1:3] == ["do this", "  and that"]
 
 
 def test_numbers_are_read_by_another_thread_while_the_loop_runs() -> None:
