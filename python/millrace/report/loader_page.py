@@ -47,12 +47,13 @@ def loader_page(ledger: Mapping[str, Any], advice: Optional[str]) -> Page:
 
 def notebook_block(summary: Summary, advice: Optional[str]) -> str:
     """The report in a notebook's cell: what matters most, on a ground of its own, as themes of notebooks are not the browser's."""
-    lines = [summary.headline(), *(advice or summary.verdict()).splitlines()]
+    first, _, more = (advice or summary.verdict()).partition("\n")
     charts = [svg.stacked_bars({"training loop": summary.consumer}, Axis("time", "s"), shares=True)]
     if summary.workers:
         whole = ordered({**summary.stages_wall, "idle": summary.idle}, WORKER)
         charts.append(svg.stacked_bars({"workers": whole}, Axis("worker time", "s"), shares=True))
-    return "".join(f"<div>{svg.escape(line)}</div>" for line in lines) + "".join(map(svg.on_paper, charts))
+    head = f"<div>{svg.escape(summary.headline())}</div><div><b>{svg.escape(first)}</b></div>"
+    return "".join([head, pre(textwrap.dedent(more)) if more else "", *map(svg.on_paper, charts)])
 
 
 def _loop(page: Page, summary: Summary) -> None:
