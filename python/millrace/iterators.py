@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from .devices import batch_memory
 from .ledger.board import thread_rows
-from .ledger.stages import COPY, HANDOVER, WAIT, during
+from .ledger.stages import COPY, HANDOVER, during, recorded, recording
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -85,9 +85,11 @@ class _NativeIter:
         close_at_exit(self)
         return engine
 
-    def _wait_for(self, engine: Engine, timeout: float) -> Any:
-        """engine.next(timeout), which waits, or makes the batch in this thread and says so itself."""
-        with during(WAIT, "wait" if self._num_workers else "make"):  # type: ignore[attr-defined]
+    def _next_of(self, engine: Engine, timeout: float) -> Any:
+        """engine.next(timeout), which tells the ledger itself what it does; torch's profiler is told here."""
+        if not recording():
+            return engine.next(timeout)
+        with recorded("wait" if self._num_workers else "make"):  # type: ignore[attr-defined]
             return engine.next(timeout)
 
     def _submit_all(self) -> None:
@@ -164,7 +166,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine = engine or self._open(threads=0)
                 engine.submit(rows)
                 self._outstanding = True
-            batch = self._wait_for(engine, 0.0)
+            batch = self._next_of(engine, 0.0)
         except Exception:
             self._outstanding = False
             self._progress.turn()
@@ -196,7 +198,8 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        with self._record.ledger.starting(None if first_iter else self._record.stats(), first_iter):
+        stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
+        with self._record.ledger.starting(self._record.stats() if stays else None, first_iter):
             self._begin_epoch(loader, first_iter)
 
     def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
@@ -254,7 +257,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         batch, error = None, self._pending[0]
         if error is None:
             try:
-                batch = self._wait_for(self._engine, self._timeout)
+                batch = self._next_of(self._engine, self._timeout)
             except Exception as failure:
                 # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:
