@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
-from ..ledger.stages import COPY, SAMPLE, collating, during
+from ..ledger.stages import COPY, SAMPLE, collating, during, enter
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
 from .counted import Counted
@@ -81,7 +81,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _next_data(self) -> Any:
         try:
-            data = self._next_whole_batch() if self._skip else self._pinned(self._fetched(self._next_index()))
+            data = self._made(self._next_whole_batch) if self._skip else self._pinned(self._made(self._fetched, self._next_index()))
         except StopIteration:
             raise
         except Exception:
@@ -114,8 +114,11 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 return self._pinned(batch)
 
     def _fetched(self, index: Any) -> Any:
-        with during(SAMPLE, "make"):
+        before = enter(SAMPLE)
+        try:
             return self._dataset_fetcher.fetch(index)
+        finally:
+            enter(before)
 
     def _pinned(self, batch: Any) -> Any:
         if not self._pin_memory:
