@@ -6,8 +6,8 @@
 # PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
 # TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
 # CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores, and the libraries of formats that millrace reads through them or is compared with (Parquet,
-#                     HDF5, Zarr, tokenizers, ...); without them these tests are skipped
+#                     stores, Chromium for those of pages, and the libraries of formats that millrace reads through them or is
+#                     compared with (Parquet, HDF5, Zarr, tokenizers, ...); without them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest pytest-xdist hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server]"
+client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client"
 format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
@@ -181,14 +181,18 @@ PY
     pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
       echo "    not to be had: its tests will be skipped"
   done
-  if ! command -v nginx > /dev/null && [ ! -x /usr/sbin/nginx ] && command -v apt-get > /dev/null; then
-    say "installing nginx"
+  # The command that tests look for, and the packages that bring it.
+  install_program() {
+    if command -v "$1" > /dev/null || [ -x "/usr/sbin/$1" ] || ! command -v apt-get > /dev/null; then return; fi
+    say "installing $1"
     as_root=""
     if [ "$(id -u)" != 0 ]; then as_root="sudo -n"; fi
     $as_root apt-get update -qq > /dev/null 2>&1 || true
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light \
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${@:2}" \
       > /dev/null 2>&1 || echo "    not to be had: its tests will be skipped"
-  fi
+  }
+  install_program nginx nginx-light
+  install_program chromium chromium fonts-dejavu-core
 fi
 echo "$wanted" > $stamp
 say "set-up complete: $("$venv" -c 'import sys, torch; print("Python", sys.version.split()[0] + ", torch", torch.__version__)')"

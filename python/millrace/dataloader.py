@@ -23,6 +23,7 @@ from .iterators import NativeInlineIter, NativeThreadIter
 from .ledger import Ledger, settings_of
 from .lowering import DECODE, Plan, StreamJob, make_plan, order_advice
 from .prefetch import checked_depth, prefetched
+from .report import Report, report_of
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, fingerprint
@@ -289,6 +290,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         if order := order_advice(self):
             advice = [*advice, f"order: {order}"]
         return "\n".join([str(plan), *advice])
+
+    def report(self) -> Report:
+        """The ledger and its steps, to be printed, or saved as a page: report().save("report.html"). docs/report.md has the rest."""
+        return report_of(self)
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.

@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from .devices import batch_memory
 from .ledger.board import thread_rows
-from .ledger.stages import COPY, HANDOVER, during
+from .ledger.stages import COPY, HANDOVER, during, recorded, recording
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -84,6 +84,13 @@ class _NativeIter:
         self._record.ledger.watch(lambda: thread_rows(engine.clocks(), last))
         close_at_exit(self)
         return engine
+
+    def _next_of(self, engine: Engine, timeout: float) -> Any:
+        """engine.next(timeout), which tells the ledger itself what it does; torch's profiler is told here."""
+        if not recording():
+            return engine.next(timeout)
+        with recorded("wait" if self._num_workers else "make"):  # type: ignore[attr-defined]
+            return engine.next(timeout)
 
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
@@ -159,7 +166,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine = engine or self._open(threads=0)
                 engine.submit(rows)
                 self._outstanding = True
-            batch = engine.next()
+            batch = self._next_of(engine, 0.0)
         except Exception:
             self._outstanding = False
             self._progress.turn()
@@ -250,7 +257,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         batch, error = None, self._pending[0]
         if error is None:
             try:
-                batch = self._engine.next(self._timeout)
+                batch = self._next_of(self._engine, self._timeout)
             except Exception as failure:
                 # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:

@@ -171,9 +171,13 @@ class PoolEngine:
                 shared.claimed = 1
                 shared.make(task, Exception)  # behind Ctrl-C the batch is still to come
         else:
-            with during(WAIT), shared.lock:
-                if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
-                    raise TimeoutError("no batch was ready in time")
+            before = enter(WAIT)  # a range of torch's profiler already, by the iterator
+            try:
+                with shared.lock:
+                    if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
+                        raise TimeoutError("no batch was ready in time")
+            finally:
+                enter(before)
         with shared.lock:
             shared.tasks.popleft()
             shared.claimed -= 1

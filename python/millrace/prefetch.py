@@ -195,7 +195,8 @@ class DeviceIterator(_Passing):
         try:
             if first.error is not None:
                 raise first.error
-            batch = self._handed_out(first)
+            with during(COPY, "handover"):
+                batch = self._handed_out(first)
         except Exception:
             self._take_turns(self._ahead.popleft().turns)
             raise
@@ -221,7 +222,8 @@ class DeviceIterator(_Passing):
         last = self._ahead[-1]
         try:
             if last.error is None:
-                last.batch, last.ticket = self._copied(last.batch)
+                with during(COPY):
+                    last.batch, last.ticket = self._copied(last.batch)
         except Exception as failure:
             last.batch, last.error = None, failure
         finally:
@@ -259,7 +261,7 @@ class DeviceIterator(_Passing):
         batches that the loop has dropped comes back only when the device is through with them."""
         self._handed.append((self._copier.moment(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
-            with during(STEP):  # the device computes what the loop gave it
+            with during(STEP, "wait for the device"):  # it computes what the loop gave it
                 self._copier.wait_for(self._handed[0][0])
             self._handed.popleft()
 

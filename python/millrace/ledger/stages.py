@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch.autograd import _profiler_enabled as recording
+from torch.autograd.profiler import record_function
+
 from .. import _core
 
 NAMES = (
@@ -42,15 +45,28 @@ def collating(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class during:
-    """`with during(FETCH):`, for what is not done thousands of times a second."""
+    """`with during(FETCH):`, for what is not done thousands of times a second.
 
-    __slots__ = ("_before", "_stage")
+    While one of torch's profilers records this thread it is a range there, too: "millrace: fetch", or "millrace: " and `name`.
+    """
 
-    def __init__(self, stage: int) -> None:
-        self._stage = stage
+    __slots__ = ("_before", "_name", "_range", "_stage")
+
+    def __init__(self, stage: int, name: str = "") -> None:
+        self._stage, self._name = stage, name
 
     def __enter__(self) -> None:
+        self._range = recorded(self._name or NAMES[self._stage]) if recording() else None
         self._before = enter(self._stage)
+        if self._range is not None:
+            self._range.__enter__()
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
+        if self._range is not None:
+            self._range.__exit__(*error)
         enter(self._before)
+
+
+def recorded(name: str) -> record_function:
+    """A range of torch's profiler; worth its price only while `recording()`."""
+    return record_function(f"millrace: {name}")

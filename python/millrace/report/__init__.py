@@ -1,1 +1,37 @@
-"""Reports on what a loader did: charts, pages, traces and metrics, made of `loader.stats()`."""
+"""Reports on what a loader did: plain lines, a page, a trace, metrics, all made of the ledger in `loader.stats()`.
+
+    print(loader.report())                        # millrace.report.Report
+    loader.report().save("report.html")
+    millrace.report.prometheus(loader)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from .metrics import prometheus
+from .report import Report
+
+__all__ = ["Report", "prometheus", "report_of", "serve_metrics"]
+
+
+def ledger_of(loader: Any, steps: bool) -> dict[str, Any]:
+    """The ledger of a loader's latest iterator; {} where none is kept (MILLRACE_LEDGER=0)."""
+    return loader.ledger(steps=steps) or {}
+
+
+def report_of(loader: Any) -> Report:
+    """What `loader.report()` returns."""
+    advice = getattr(loader, "advice", None)
+    return Report(ledger_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)
+
+
+def serve_metrics(loader: Any, port: int = 0, labels: Optional[Mapping[str, str]] = None) -> Any:
+    """Serves prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone; port 0: a free one.
+
+    Returns a serving.MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile. OSError: the port is taken.
+    """
+    from .serving import MetricsServer  # a web server is no part of `import millrace`
+
+    return MetricsServer(loader, port, labels)

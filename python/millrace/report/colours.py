@@ -38,7 +38,7 @@ _PAPER = ("#ffffff", "#171c22")
 
 def colour(name: str, place: int) -> str:
     """The class name, without f- or l-, of a series: its own, or that of its place."""
-    own = {"millrace": "0", "torch": "1"}.get(name, name)
+    own = {"millrace": "0", "torch": "1", "ready": "5", "samples per second": "1"}.get(name, name)
     return own if own in COLOURS else str(place % 8)
 
 
@@ -53,6 +53,6 @@ STYLE = (
     ".mr{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}.mr .title{font-weight:600;font-size:14px}"
     ".mr .line{fill:none;stroke-width:1.5;stroke-linejoin:round}.mr .grid,.mr .axis{stroke-width:1;shape-rendering:crispEdges}"
     ".mr .band{fill-opacity:.28}.mr .small{font-size:11px}.mr .mid{text-anchor:middle}.mr .end{text-anchor:end}"
-    ".mr .dot{fill-opacity:.75}"
+    ".mr .sharp{shape-rendering:crispEdges}.mr .dot{fill-opacity:.75}"
     f"{_rules(0)}@media(prefers-color-scheme:dark){{{_rules(1)}}}"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -18,7 +19,8 @@ class Chart:
     def __init__(self, title: str, height: int, left: float, names: Iterable[str] = (), bottom: float = 44) -> None:
         self.title, self.height = title, height
         self.left, self.right, self.top, self.bottom = left, WIDTH - 18.0, 14.0, height - bottom
-        self.parts: list[str] = []
+        self.parts: list[str] = []  # title, legend, axes
+        self.marks: list[str] = []  # what stands for values, which a script may draw anew
         self.attributes = ""
         if title:
             self.parts.append(f'<text class="title" x="2" y="16">{escape(title)}</text>')
@@ -59,13 +61,21 @@ class Chart:
                               f'<text class="faint small end" x="{self.left - 7:.1f}" y="{y + 4:.1f}">{escape(text)}</text>')
         self.parts.append(f'<text class="faint small" x="2" y="{self.top - 6:.1f}">{escape(scale.title())}</text>')
 
+    def zoomable(self, kind: str, x: Scale, y: tuple[float, float], names: Iterable[str]) -> None:
+        """Tells page.js how to draw the marks for another stretch of x: where the plot lies, and which values its edges have."""
+        numbers = {"left": self.left, "right": self.right, "top": self.top, "bottom": self.bottom, "low": x.low, "high": x.high,
+                   "y-low": y[0], "y-high": y[1]}
+        kinds = {name: colour(name, place) for place, name in enumerate(names)}
+        text = "".join(f' data-{name}="{value!r}"' for name, value in numbers.items())
+        self.attributes = f' data-zoom="{escape(kind)}"{text} data-kinds="{escape(json.dumps(kinds))}"'
+
     def nothing(self, text: str = "nothing was measured") -> str:
         self.parts.append(f'<text class="faint mid" x="{WIDTH / 2}" y="{(self.top + self.bottom) / 2:.0f}">{escape(text)}</text>')
         return self.element()
 
     def element(self) -> str:
         return (f'<svg class="mr" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img" '
-                f'aria-label="{escape(self.title)}"{self.attributes}>{"".join(self.parts)}</svg>')
+                f'aria-label="{escape(self.title)}"{self.attributes}>{"".join(self.parts)}<g class="plot">{"".join(self.marks)}</g></svg>')
 
 
 def standalone(element: str) -> str:
@@ -74,6 +84,12 @@ def standalone(element: str) -> str:
     head, body = element.split(">", 1)
     return (f'<?xml version="1.0" encoding="UTF-8"?>\n{head} width="{width}" height="{height}"><style>{STYLE}</style>'
             f'<rect class="paper" width="100%" height="100%"/>{body}\n')
+
+
+def on_paper(element: str) -> str:
+    """The same chart with a background, for places whose own may be light or dark."""
+    head, body = element.split(">", 1)
+    return f'{head}><rect class="paper" width="100%" height="100%"/>{body}'
 
 
 def path_of(points: Sequence[tuple[float, float]], step: bool = False) -> str:

@@ -1,7 +1,7 @@
 """Charts as SVG, made of text alone: lines, dots, bars, histograms and time lines.
 
 Each function returns one `<svg>` element for a page that has `colours.STYLE` (page.py's has); `standalone()` makes a file of it. They
-follow the reader's light or dark theme. However many values there are, an element stays below some 200 KB: where a line has more points
+follow the reader's light or dark theme. However many values there are, an element stays below some 300 KB: where a line has more points
 than the picture has pixels, it is their mean, in a band from the lowest to the highest. Values that are NaN or infinite are left out;
 without any the chart says so. Texts may hold anything.
 """
@@ -15,14 +15,17 @@ from html import escape
 from typing import Union
 
 from .colours import colour
-from .frame import LETTER, WIDTH, Chart, path_of, standalone
+from .frame import LETTER, WIDTH, Chart, on_paper, path_of, standalone
 from .scales import Axis, Scale, amount, covered, summed_up
 
-__all__ = ["Axis", "Points", "amount", "grouped_bars", "histogram", "line_chart", "scatter", "stacked_bars", "standalone", "timeline"]
+__all__ = [
+    "Axis", "Points", "amount", "escape", "grouped_bars", "histogram", "line_chart", "on_paper", "scatter", "stacked_bars", "standalone",
+    "timeline",
+]
 
 Points = tuple[Sequence[float], Sequence[float]]  # xs that do not fall, ys
 
-_MOST_DOTS = 2000
+_MOST_DOTS = 1000
 
 
 def _finite(series: Mapping[str, Points]) -> dict[str, Points]:
@@ -34,9 +37,9 @@ def _finite(series: Mapping[str, Points]) -> dict[str, Points]:
 
 
 def line_chart(series: Mapping[str, Points], x: Axis = Axis(), y: Axis = Axis(), title: str = "", *, step: bool = False,
-               dots: bool = False, area: bool = False, height: int = 220, from_zero: bool = True) -> str:
+               dots: bool = False, area: bool = False, height: int = 220, from_zero: bool = True, zoom: str = "") -> str:
     """Lines over one x axis, {name: (xs, ys)}. step: each value holds until the next one; dots: each point is marked, too; area: what
-    lies below is tinted; from_zero: the y axis begins at 0."""
+    lies below is tinted; from_zero: the y axis begins at 0; zoom: what loader.js knows these lines as."""
     series = _finite(series)
     chart = Chart(title, height, 64, series if len(series) > 1 else ())
     chart.top += 14
@@ -46,20 +49,22 @@ def line_chart(series: Mapping[str, Points], x: Axis = Axis(), y: Axis = Axis(),
     up = Scale(y, [v for _, ys in series.values() for v in ys], chart.bottom, chart.top, from_zero)
     chart.y_axis(up)
     chart.x_axis(across)
+    if zoom:
+        chart.zoomable(zoom, across, (up.low, up.high), series)
     for place, (name, (xs, ys)) in enumerate(series.items()):
         points = [(across.at(a), up.at(b)) for a, b in zip(xs, ys)]
         kind = colour(name, place)
         if len(points) > 2 * WIDTH:
             columns = summed_up([a for a, _ in points], [b for _, b in points], 1.0)
             band = [(a, low) for a, low, _, _ in columns] + [(a, high) for a, _, _, high in reversed(columns)]
-            chart.parts.append(f'<path class="band f-{kind}" d="{path_of(band)}Z"><title>{escape(name)}, from least to most</title></path>')
+            chart.marks.append(f'<path class="band f-{kind}" d="{path_of(band)}Z"><title>{escape(name)}, from least to most</title></path>')
             points, step, area = [(a, mean) for a, _, mean, _ in columns], False, False
         if area and points:
             floor = f"V{chart.bottom:.1f}H{points[0][0]:.1f}Z"
-            chart.parts.append(f'<path class="band f-{kind}" d="{path_of(points, step)}{floor}"/>')
-        chart.parts.append(f'<path class="line l-{kind}" d="{path_of(points, step)}"><title>{escape(name)}</title></path>')
+            chart.marks.append(f'<path class="band f-{kind}" d="{path_of(points, step)}{floor}"/>')
+        chart.marks.append(f'<path class="line l-{kind}" d="{path_of(points, step)}"><title>{escape(name)}</title></path>')
         if dots:
-            chart.parts += _dots(list(zip(xs, ys)), across, up, kind, name, x, y)
+            chart.marks += _dots(list(zip(xs, ys)), across, up, kind, name, x, y)
     return chart.element()
 
 
@@ -89,8 +94,8 @@ def scatter(series: Mapping[str, Points], x: Axis = Axis(), y: Axis = Axis(), ti
                 at.setdefault(a, []).append(b)
             middle = [(across.at(a), up.at(statistics.median(b))) for a, b in at.items()]
             if 1 < len(middle) < len(xs) or len(xs) < 50:
-                chart.parts.append(f'<path class="line l-{kind}" d="{path_of(middle)}"/>')
-        chart.parts += _dots(list(zip(xs, ys)), across, up, kind, name, x, y)
+                chart.marks.append(f'<path class="line l-{kind}" d="{path_of(middle)}"/>')
+        chart.marks += _dots(list(zip(xs, ys)), across, up, kind, name, x, y)
     return chart.element()
 
 
@@ -104,7 +109,7 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], x: Axis = Axis(), titl
     """A horizontal bar for each row, {row: {part: value}}, made of its parts; shares: each bar as its parts' shares of it."""
     rows = {row: {part: v for part, v in parts.items() if math.isfinite(v) and v > 0} for row, parts in rows.items()}
     names = list(dict.fromkeys(part for parts in rows.values() for part in parts))
-    left = min(240.0, 18 + LETTER * max((len(row) for row in rows), default=0))
+    left = min(240.0, max(108.0, 18 + LETTER * max((len(row) for row in rows), default=0)))
     chart = Chart(title, 0, left, names)
     chart.height = int(chart.top + max(1, len(rows)) * (bar + 7) + 42)
     chart.bottom = chart.height - 40.0
@@ -126,12 +131,12 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], x: Axis = Axis(), titl
             at += size
             kind = colour(part, names.index(part))
             text = f"{row}: {part} {amount(value, x.unit)} ({share:.1%})"
-            chart.parts.append(f'<rect class="f-{kind}" x="{begin:.1f}" y="{y:.1f}" width="{max(0.3, end - begin):.1f}" height="{bar}">'
+            chart.marks.append(f'<rect class="f-{kind}" x="{begin:.1f}" y="{y:.1f}" width="{max(0.3, end - begin):.1f}" height="{bar}">'
                                f"<title>{escape(text)}</title></rect>")
             inside = next((t for t in (f"{part} {share:.0%}", f"{share:.0%}") if LETTER * len(t) + 8 < end - begin), "")
             if inside and bar >= 16:
                 ink = "" if part == "idle" else " on"
-                chart.parts.append(f'<text class="small mid{ink}" pointer-events="none" x="{(begin + end) / 2:.1f}" '
+                chart.marks.append(f'<text class="small mid{ink}" pointer-events="none" x="{(begin + end) / 2:.1f}" '
                                    f'y="{y + bar / 2 + 4:.1f}">{escape(inside)}</text>')
     return chart.element()
 
@@ -161,7 +166,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Union[float, Sequence[float]]
             x, median = middle + (names.index(series) - len(names) / 2) * wide, statistics.median(values)
             high, low = sorted((up.at(median), up.at(0 if not y.log else up.low)))
             text = f"{group}, {series}: {amount(median, y.unit)}"
-            chart.parts.append(f'<rect class="f-{kind}" x="{x + 1:.1f}" y="{high:.1f}" width="{wide - 2:.1f}" height="{low - high:.1f}" '
+            chart.marks.append(f'<rect class="f-{kind}" x="{x + 1:.1f}" y="{high:.1f}" width="{wide - 2:.1f}" height="{low - high:.1f}" '
                                f'rx="2"><title>{escape(text)}</title></rect>')
             if wide > 34:
                 label_y = min([high, *map(up.at, values)]) - 6
@@ -169,7 +174,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Union[float, Sequence[float]]
                                    f'{escape(amount(median, y.unit))}</text>')
             if len(values) > 1:
                 shown = values[:: math.ceil(len(values) / 100)]
-                chart.parts += [f'<circle class="paper axis" fill-opacity="0.7" cx="{x + wide / 2:.1f}" cy="{up.at(v):.1f}" r="2.4"/>'
+                chart.marks += [f'<circle class="paper axis" fill-opacity="0.7" cx="{x + wide / 2:.1f}" cy="{up.at(v):.1f}" r="2.4"/>'
                                 for v in shown]
     chart.parts.append(f'<line class="axis" x1="{chart.left}" x2="{chart.right}" y1="{chart.bottom}" y2="{chart.bottom}"/>')
     chart.parts.append(f'<text class="faint small end" x="{chart.right}" y="{chart.bottom + 33:.0f}">{escape(x_label)}</text>')
@@ -200,12 +205,13 @@ def histogram(values: Mapping[str, Sequence[float]], x: Axis = Axis(), title: st
         for i, count in enumerate(listed):
             shape += f"V{up.at(count):.1f}H{chart.left + (i + 1) * width:.1f}"
         kind = colour(name, place)
-        chart.parts.append(f'<path class="f-{kind}" fill-opacity="{1 if len(counts) == 1 else 0.55}" d="{shape}V{chart.bottom:.1f}Z">'
+        chart.marks.append(f'<path class="f-{kind}" fill-opacity="{1 if len(counts) == 1 else 0.55}" d="{shape}V{chart.bottom:.1f}Z">'
                            f"<title>{escape(name)}</title></path>")
     return chart.element()
 
 
-def timeline(lanes: Mapping[str, Mapping[str, Points]], x: Axis = Axis("time", "s"), title: str = "", *, lane: int = 64) -> str:
+def timeline(lanes: Mapping[str, Mapping[str, Points]], x: Axis = Axis("time", "s"), title: str = "", *, lane: int = 64,
+             zoom: str = "") -> str:
     """What went on when: {lane: {name: (begins, ends)}}, spans of time. A pixel in which several begin shows, from the bottom up, each
     name's share of it. Spans of one lane do not overlap. Each lane's paths carry their name as `data-name`."""
     names = list(dict.fromkeys(name for spans in lanes.values() for name in spans))
@@ -218,6 +224,8 @@ def timeline(lanes: Mapping[str, Mapping[str, Points]], x: Axis = Axis("time", "
         return chart.nothing()
     across = Scale(x, ends, chart.left, chart.right)
     chart.x_axis(across)
+    if zoom:
+        chart.zoomable(zoom, across, (0, 1), names)
     columns = int(chart.right - chart.left)
     for place, (row, spans) in enumerate(lanes.items()):
         floor = chart.top + (place + 1) * (lane + 6) - 6
@@ -227,7 +235,7 @@ def timeline(lanes: Mapping[str, Mapping[str, Points]], x: Axis = Axis("time", "
         for name, (begins, ends) in spans.items():
             above = [min(1.0, a + b) for a, b in zip(below, covered(begins, ends, across.low, across.high, columns))]
             shape = _area(below, above, chart.left, floor, lane)
-            chart.parts.append(f'<path class="f-{colour(name, names.index(name))}" data-name="{escape(name)}" d="{shape}">'
+            chart.marks.append(f'<path class="sharp f-{colour(name, names.index(name))}" data-name="{escape(name)}" d="{shape}">'
                                f"<title>{escape(name)}</title></path>")
             below = above
     return chart.element()

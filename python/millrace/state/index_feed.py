@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 from ..generator_state import packed, unpacked
-from ..ledger.stages import DRAW, enter
+from ..ledger.stages import DRAW, enter, recorded, recording
 from ..samplers import native
 from ..samplers.native import inner_sampler
 from .generators import generator_states, generators_at, global_generator_at
@@ -102,9 +102,7 @@ class IndexFeed:
     def __next__(self) -> Any:
         before = enter(DRAW)
         try:
-            if self._lists is None:
-                self.open()
-            item, self._first = (self._draw() if self._first is _END else self._first), _END
+            item = self._next_item_shown() if recording() else self._next_item()
         finally:
             enter(before)
         if item is _END:
@@ -114,6 +112,16 @@ class IndexFeed:
             self._items[self._drawn] = item
             self._drawn += 1
         return item
+
+    def _next_item(self) -> Any:
+        if self._lists is None:
+            self.open()
+        item, self._first = (self._draw() if self._first is _END else self._first), _END
+        return item
+
+    def _next_item_shown(self) -> Any:
+        with recorded("draw"):
+            return self._next_item()
 
     def _draw(self) -> Any:
         """The next list, whose place is `_last` then; _END behind the last."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
-from ..ledger.stages import HANDOVER
+from ..ledger.stages import HANDOVER, recorded, recording
 from ..run_record import RunRecord
 from ..state import Progress
 
@@ -65,3 +66,11 @@ class Counted:
                 f"this iterator belongs to process {self._owner_pid}; its workers answer that process, not its forked child "
                 f"{os.getpid()}. Make a new iterator here: iter(loader)"
             )
+
+    @staticmethod
+    def _made(make: Callable[..., Any], *arguments: Any) -> Any:
+        """make(*arguments) in this thread, as a range where torch's profiler records."""
+        if not recording():
+            return make(*arguments)
+        with recorded("make"):
+            return make(*arguments)

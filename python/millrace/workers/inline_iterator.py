@@ -83,7 +83,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _next_data(self) -> Any:
         try:
-            data = self._next_whole_batch() if self._skip else self._pinned(self._fetched(self._next_index()))
+            data = self._made(self._next_whole_batch) if self._skip else self._pinned(self._made(self._fetched, self._next_index()))
         except StopIteration:
             raise
         except Exception:

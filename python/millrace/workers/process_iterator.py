@@ -31,7 +31,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _shardin
 from .. import _core
 from ..devices import locks_for, numa_node
 from ..ledger.board import Board
-from ..ledger.stages import COPY, WAIT, during, enter
+from ..ledger.stages import COPY, WAIT, during
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
@@ -202,11 +202,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
         if any(end.pidfd < 0 for end in self._ends):
             seconds = _NO_PIDFD_TICK_S if seconds is None else min(seconds, _NO_PIDFD_TICK_S)
-        before = enter(WAIT)
-        try:
+        with during(WAIT):
             ready = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
-        finally:
-            enter(before)
         dead = False
         for fd, _ in ready:
             end = self._end_of_fd.get(fd)

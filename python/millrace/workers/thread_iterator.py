@@ -223,11 +223,8 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         return self._answers.qsize()
 
     def _answer_of_any(self) -> Any:
-        before = enter(WAIT)
-        try:
+        with during(WAIT):
             return self._answers.get(timeout=_SIGNAL_SLICE_S)
-        finally:
-            enter(before)
 
     def _next_data(self) -> Any:
         batch = super()._next_data()

@@ -1,0 +1,118 @@
+"""What a ledger comes to: the few numbers and sentences that every kind of report shows.
+
+A ledger is `loader.stats()["ledger"]`. Parts that are missing, or an epoch without steps, come to zeros and to nothing shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .scales import amount
+
+# In the order in which they are shown.
+CONSUMER = ("step", "wait", "make", "copy", "draw", "handover", "start")
+WORKER = ("fetch", "decode", "transform", "collate", "sample", "send", "idle")
+
+MEANING = {
+    "step": "the loop's own code, between two calls of next()",
+    "wait": "next() blocked until a batch was ready",
+    "make": "batches made inside next() itself",
+    "copy": "pinning, and handing to the device",
+    "draw": "the sampler",
+    "handover": "the rest of next()",
+    "start": "making the iterator and its workers",
+    "fetch": "reading bytes",
+    "decode": "bytes to samples",
+    "transform": "your transforms, or the native ones",
+    "collate": "samples to a batch",
+    "sample": "Python's dataset[i], not split further",
+    "send": "answering the training process",
+    "idle": "nothing to do, or no free slot",
+}
+
+
+def ordered(seconds: Mapping[str, float], order: Sequence[str]) -> dict[str, float]:
+    """The entries above zero, known ones first."""
+    names = [*order, *(name for name in seconds if name not in order)]
+    return {name: float(seconds[name]) for name in names if (seconds.get(name) or 0) > 0}
+
+
+class Summary:
+    """A ledger's numbers, derived once."""
+
+    def __init__(self, ledger: Mapping[str, Any]) -> None:
+        self.wall = float(ledger.get("wall_seconds") or 0)
+        self.consumer = ordered(ledger.get("consumer") or {}, CONSUMER)
+        self.blame = ordered(ledger.get("blame") or {}, WORKER)
+        self.lost = max(0.0, self.wall - self.consumer.get("step", 0.0)) if self.consumer else 0.0
+        self.lost_share = self.lost / self.wall if self.wall > 0 else 0.0
+        self.batches, self.samples, self.bytes = (int(ledger.get(key) or 0) for key in ("batches", "samples", "bytes"))
+        self.samples_per_second = self.samples / self.wall if self.wall > 0 else 0.0
+        self.bytes_per_second = self.bytes / self.wall if self.wall > 0 else 0.0
+        self.workers = {w["name"]: ordered(w["seconds"], WORKER) for w in ledger.get("workers") or []}
+        stages = ledger.get("stages") or {}
+        self.stages_wall = ordered({stage: times.get("wall") or 0 for stage, times in stages.items()}, WORKER)
+        self.stages_cpu = ordered({stage: times.get("cpu") or 0 for stage, times in stages.items()}, WORKER)
+        self.idle = sum(parts.get("idle", 0.0) for parts in self.workers.values())
+        self.worker_seconds = sum(sum(parts.values()) for parts in self.workers.values())
+        self.hot = list(ledger.get("hot") or [])
+        self.first_wait = float(ledger.get("first_wait") or 0)
+        self.bottleneck = str(ledger.get("bottleneck") or "")
+        self.queue = ledger.get("queue") or {}
+        self.running, self.epoch = bool(ledger.get("running")), int(ledger.get("epoch") or 0)
+        self.engine = _engine(ledger, len(self.workers))
+
+    def headline(self) -> str:
+        """How far the run is and how fast it went."""
+        state = "running for" if self.running else "took"
+        read = f", {amount(self.bytes, 'B')} ({amount(self.bytes_per_second, 'B/s')})" if self.bytes else ""
+        return (f"epoch {self.epoch} {state} {amount(self.wall, 's')}: {self.batches:,} {_plural(self.batches, 'batch', 'batches')}, "
+                f"{self.samples:,} {_plural(self.samples, 'sample')} ({amount(self.samples_per_second)}/s){read}; {self.engine}")
+
+    def verdict(self) -> str:
+        """Who waited for whom."""
+        if not self.batches:
+            return "no batch was handed out yet"
+        if self.bottleneck == "consumer" or not self.bottleneck:
+            return f"the training loop sets the pace: it had to wait for {self.lost_share:.1%} of the time"
+        most = max(self.blame, key=lambda part: self.blame[part], default=self.bottleneck)
+        slowest = f"; the slowest stage is {self.bottleneck}" if most != self.bottleneck else ""
+        return f"loader-bound {self.lost_share:.1%}: {amount(self.lost, 's')} lost, most of it to {most}{slowest}"
+
+
+def _engine(ledger: Mapping[str, Any], workers: int) -> str:
+    kind = "native" if ledger.get("native") else "Python"
+    name = str(ledger.get("engine") or "inline")
+    if name == "inline":
+        return f"{kind}, in the training loop's thread"
+    one = {"threads": "thread", "processes": "worker process"}.get(name, name)
+    many = {"threads": "threads", "processes": "worker processes"}.get(name, name)
+    return f"{workers} {kind} {_plural(workers, one, many)}"
+
+
+def _plural(count: int, one: str, many: str = "") -> str:
+    return one if count == 1 else many or one + "s"
+
+
+def step_times(steps: Mapping[str, Any], wall: float) -> tuple[list[float], list[float], list[float], list[float]]:
+    """(enter, leave, waits, steps) of the steps that are kept: seconds in next(), and in the loop's own code behind it."""
+    enter, leave = list(steps.get("enter") or []), list(steps.get("leave") or [])
+    count = min(len(enter), len(leave))
+    ends = [*enter[1 : count + 1], *[max(wall, leave[-1] if leave else 0.0)]][:count]
+    enter, leave = enter[:count], leave[:count]
+    waits = [max(0.0, b - a) for a, b in zip(enter, leave)]
+    return enter, leave, waits, [max(0.0, b - a) for a, b in zip(leave, ends)]
+
+
+def throughput(leave: Sequence[float], per_batch: float, low: float, high: float) -> tuple[list[float], list[float]]:
+    """(seconds, samples per second) over equal stretches of low..high, each value from its moment on; the last one closes the line."""
+    bins = max(1, min(120, len(leave) // 5))
+    width = (high - low) / bins
+    if not leave or width <= 0:
+        return [], []
+    counts = [0] * bins
+    for moment in leave:
+        counts[min(bins - 1, max(0, int((moment - low) / width)))] += 1
+    rates = [count * per_batch / width for count in counts]
+    return [low + i * width for i in range(bins + 1)], [*rates, rates[-1]]

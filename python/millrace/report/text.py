@@ -1,0 +1,98 @@
+"""A report as plain lines, for logs, and as a table of rich's, for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from .scales import amount
+from .summary import MEANING, Summary
+
+_BAR = 28
+_MOST_WORKERS, _MOST_HOT = 16, 10
+
+Row = tuple[str, float, float, str]  # name, seconds, share, what it is
+
+
+def blocks(summary: Summary) -> Iterator[tuple[str, list[Row]]]:
+    """(heading, rows) of each table there is something for."""
+    wall = summary.wall or 1.0
+    if summary.consumer:
+        yield "training loop", [(name, s, s / wall, MEANING.get(name, "")) for name, s in summary.consumer.items()]
+    if summary.blame and summary.lost:
+        lost = summary.lost
+        yield "lost to", [(name, s, s / lost, MEANING.get(name, "")) for name, s in _by_size(summary.blame)]
+    if summary.stages_wall:
+        whole = summary.worker_seconds or sum(summary.stages_wall.values())
+        rows = [(stage, s, s / whole, f"{amount(summary.stages_cpu.get(stage, 0.0), 's')} of CPU; {MEANING.get(stage, '')}")
+                for stage, s in summary.stages_wall.items()]
+        if summary.idle:
+            rows.append(("idle", summary.idle, summary.idle / whole, MEANING["idle"]))
+        yield f"stages, of {amount(whole, 's')} of worker time", rows
+    if len(summary.workers) > 1:
+        rows = [(name, sum(parts.values()) - parts.get("idle", 0.0), 1 - parts.get("idle", 0.0) / (sum(parts.values()) or 1.0), "")
+                for name, parts in list(summary.workers.items())[:_MOST_WORKERS]]
+        yield "busy", rows
+
+
+def _by_size(seconds: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(seconds.items(), key=lambda item: -item[1])
+
+
+def notes(summary: Summary) -> list[str]:
+    found = []
+    if summary.batches:
+        found.append(f"the first batch took {amount(summary.first_wait, 's')}")
+    if len(summary.workers) > _MOST_WORKERS:
+        found.append(f"{len(summary.workers) - _MOST_WORKERS} more workers are not listed")
+    if overflow := summary.queue.get("overflow_slots"):
+        found.append(f"{overflow:,} batches found all {summary.queue.get('slots', 0)} slots taken, and got memory of their own")
+    return found
+
+
+def plain(summary: Summary, advice: Optional[str]) -> str:
+    lines = [summary.headline(), *(advice or summary.verdict()).splitlines()]
+    for heading, rows in blocks(summary):
+        lines += ["", heading]
+        for name, seconds, share, meaning in rows:
+            lines.append(f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  {_bar(share, '#'):<{_BAR}}  {meaning}".rstrip())
+    if summary.hot:
+        lines += ["", "hot places of your code"]
+        lines += [f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}" for entry in summary.hot[:_MOST_HOT]]
+    if more := notes(summary):
+        lines += ["", *more]
+    return "\n".join(lines)
+
+
+def _bar(share: float, letter: str) -> str:
+    return letter * round(_BAR * min(1.0, max(0.0, share)))
+
+
+def rich_table(summary: Summary, advice: Optional[str]) -> Any:
+    """The same for rich; it is imported here, by whoever renders."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    colour = "red" if summary.batches and summary.lost_share > 0.1 else "green"
+    first, *more = (advice or summary.verdict()).splitlines()
+    parts: list[Any] = [Text(summary.headline(), style="bold"), Text(first, style=colour), *(Text(line, style="yellow") for line in more)]
+    look: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "box": None, "show_header": False, "pad_edge": False,
+                            "padding": (0, 2, 0, 0)}
+    for heading, rows in blocks(summary):
+        table = Table(title=heading, **look)
+        for justify in ("left", "right", "right", "left"):
+            table.add_column(justify=justify, no_wrap=True)
+        table.add_column(overflow="ellipsis", no_wrap=True)
+        for name, seconds, share, meaning in rows:
+            style = {"wait": "red", "step": "green", "idle": "dim"}.get(name, "")
+            bar = Text(_bar(share, "█"), style=style)
+            table.add_row(Text(name, style=style), amount(seconds, "s"), f"{share:.1%}", bar, Text(meaning, style="dim"))
+        parts += [Text(), table]
+    if summary.hot:
+        table = Table(title="hot places of your code", **look)
+        for entry in summary.hot[:_MOST_HOT]:
+            table.add_row(f"{entry['share']:.1%}", Text(str(entry["stage"])), Text(str(entry["where"])))
+        parts += [Text(), table]
+    last = notes(summary)
+    return Group(*parts, *[Text(note, style="dim") for note in ["", *last] if last])

@@ -1,0 +1,50 @@
+"""A headless Chromium, as tests of pages use it: what a page wrote to its console, its elements when its scripts have run, a picture."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+
+
+@dataclass
+class Seen:
+    """console: what was written there, errors of scripts and of the security policy included; elements: the page's HTML in the end;
+    saved: {name: text} of the files that it gave to its reader."""
+
+    console: list[str]
+    elements: str
+    picture: Image.Image
+    saved: dict[str, str]
+
+
+def browser_or_skip() -> str:
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("no Chromium here (scripts/setup.sh with CLIENTS=1 installs it)")
+    return found
+
+
+def look(page: Path, *, dark: bool = False, height: int = 2400, width: int = 1100) -> Seen:
+    """Opens `page`, for a reader who prefers `dark` or light, and waits until its scripts rest."""
+    profile = page.parent / f"profile of {page.stem}"
+    picture = page.with_suffix(".png")
+    command = [browser_or_skip(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-extensions",
+               "--no-first-run", "--disable-dev-shm-usage",
+               f"--user-data-dir={profile}", f"--window-size={width},{height}", "--enable-logging=stderr",
+               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=3000", "--dump-dom",
+               f"--screenshot={picture}", page.as_uri()]
+    home = {**os.environ, "HOME": str(profile)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=home)
+    assert done.returncode == 0, done.stderr[-2000:]
+    console = re.findall(r'CONSOLE[:(]\d+\)?\] "(.*)", source: ', done.stderr)
+    with Image.open(picture) as opened:
+        saved = {path.name: path.read_text(encoding="utf-8") for path in (profile / "Downloads").glob("*")}
+        return Seen(console, done.stdout, opened.convert("RGB"), saved)

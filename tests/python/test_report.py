@@ -1,0 +1,209 @@
+"""loader.report(): the same numbers as lines, as a table, in a notebook, as a page, a trace, metrics and scalars."""
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+from ledger_fixture import ledger
+
+from millrace.report import Report, prometheus, serve_metrics
+from millrace.report.summary import CONSUMER, step_times, throughput
+from millrace.report.trace import trace_events
+
+ODD = {
+    "no ledger": {},
+    "no steps": ledger(0),
+    "one step": ledger(1),
+    "running": ledger(20, running=True),
+    "inline": ledger(30, workers=0, engine="inline"),
+    "without the steps": {key: value for key, value in ledger(30).items() if key != "steps"},
+    "unknown queue": {**ledger(5), "steps": {**ledger(5)["steps"], "ready": [-1] * 5}},
+    "inside next()": {**ledger(5), "steps": {**ledger(5)["steps"], "enter": [*ledger(5)["steps"]["enter"], 99.0]}},
+    "no seconds": {**ledger(3), "wall_seconds": 0.0, "consumer": {}, "blame": {}, "workers": [], "stages": {}},
+    "other stages": {**ledger(9), "blame": {"gpu": 0.1}, "consumer": {**ledger(9)["consumer"], "gpu": 0.1}},
+    "100 processes": ledger(9, workers=100, engine="processes"),
+}
+
+
+class Loader:
+    """Stands for a DataLoader: `ledger()` is what reports ask."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.found = found
+
+    def ledger(self, steps: bool = False) -> dict[str, Any]:
+        return self.found if steps else {key: value for key, value in self.found.items() if key != "steps"}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_every_form_of_every_ledger(case: str, tmp_path) -> None:
+    report = Report(ODD[case], "do that")
+    assert "do that" in str(report) and str(report) == repr(report)
+    assert all(line == line.rstrip() and len(line) < 160 for line in str(report).splitlines())
+    assert "nan" not in str(report)
+    assert "do that" in report._repr_html_()
+    assert report.save(tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert json.loads(report.save_trace(tmp_path / "trace.json").read_text())["traceEvents"]
+    assert prometheus(Loader(ODD[case])).endswith("\n")
+
+
+def test_lines_say_who_waited_and_for_what() -> None:
+    found = ledger(400)
+    lines = str(Report(found)).splitlines()
+    lost = 1 - found["consumer"]["step"] / found["wall_seconds"]
+    assert lines[0].startswith("epoch 0 took") and "400 batches, 25,600 samples" in lines[0] and "3 native threads" in lines[0]
+    assert lines[1].startswith(f"loader-bound {lost:.1%}") and lines[1].endswith("most of it to decode")
+    assert any("train.augment (train.py:33)" in line for line in lines)
+    parts = [line for line in lines if line.split()[:1] and line.split()[0] in CONSUMER]
+    shares = [float(re.search(r"([\d.]+)%", line)[1]) for line in parts]  # type: ignore[index]
+    assert sum(shares[:6]) == pytest.approx(100, abs=0.5)
+
+
+def test_a_loop_that_sets_the_pace_is_told_so() -> None:
+    found = {**ledger(100, wait_seconds=1e-5), "bottleneck": "consumer"}
+    assert "the training loop sets the pace" in str(Report(found))
+
+
+def test_the_largest_loss_is_named_beside_the_bottleneck() -> None:
+    assert "most of it to start; the slowest stage is decode" in str(Report(ledger(1)))
+
+
+def test_rich_table() -> None:
+    rich_console = pytest.importorskip("rich.console")
+    out = io.StringIO()
+    rich_console.Console(file=out, width=120, color_system=None).print(Report(ledger(50), "[bold]not a mark-up[/bold]"))
+    text = out.getvalue()
+    assert "training loop" in text and "[bold]not a mark-up[/bold]" in text and "█" in text and "decode" in text
+
+
+def test_show_prints_lines_where_there_is_no_terminal(capsys) -> None:
+    report = Report(ledger(3))
+    report.show()
+    assert capsys.readouterr().out == f"{report}\n"
+
+
+def test_show_uses_rich_in_a_terminal(monkeypatch) -> None:
+    pytest.importorskip("rich")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    Report(ledger(3)).show()
+    assert "█" in out.getvalue()
+
+
+def test_show_without_rich_prints_lines(monkeypatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    report = Report(ledger(3))
+    report.show()
+    assert out.getvalue() == f"{report}\n"
+
+
+def test_the_page_has_the_ledger_to_the_microsecond() -> None:
+    found = ledger(100)
+    text = re.search(r'id="ledger">(.*?)</script>', Report(found).html())[1]  # type: ignore[index]
+    assert json.loads(text)["steps"]["leave"] == pytest.approx(found["steps"]["leave"], abs=1e-6)
+
+
+def test_names_of_functions_are_harmless() -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    found = {**ledger(3), "hot": [{"stage": evil, "where": evil, "share": 1.0}], "settings": {evil: evil}, "blame": {evil: 1.0}}
+    for html in (Report(found, evil).html(), Report(found, evil)._repr_html_()):
+        assert "<img" not in html and "<script>alert" not in html
+
+
+def test_a_page_of_65536_steps_is_bounded(tmp_path) -> None:
+    page = Report(ledger(70_000)).save(tmp_path / "report.html")
+    assert page.stat().st_size < 3_000_000
+    assert "65,536 of 70,000 steps" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("method", ["save", "save_trace"])
+def test_a_missing_folder_is_an_error_that_says_so(method: str, tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match="cannot write .*none.*give a path in a folder that exists"):
+        getattr(Report(ledger(2)), method)(tmp_path / "none" / "file")
+
+
+def test_step_times() -> None:
+    enter, leave, waits, own = step_times({"enter": [1.0, 3.0, 9.0], "leave": [2.0, 3.5]}, 10.0)
+    assert (enter, leave, waits, own) == ([1.0, 3.0], [2.0, 3.5], [1.0, 0.5], [1.0, 5.5])
+
+
+def test_throughput_counts_every_batch() -> None:
+    moments = [0.1 * i for i in range(100)]
+    xs, rates = throughput(moments, 64.0, 0.0, 10.0)
+    assert sum(rate * (b - a) for rate, a, b in zip(rates, xs, xs[1:])) == pytest.approx(6400)
+
+
+def test_trace_has_each_step_and_what_was_ready() -> None:
+    found = ledger(40)
+    made = trace_events(found)["traceEvents"]
+    waits = [e for e in made if e["name"] == "wait" and e["pid"] == 1]
+    assert len(waits) == 40 and [e["args"]["step"] for e in waits] == list(range(40))
+    assert [e["ts"] for e in waits] == pytest.approx([s * 1e6 for s in found["steps"]["enter"]], abs=0.1)
+    assert [e["args"]["batches"] for e in made if e["ph"] == "C"] == found["steps"]["ready"]
+    loop = sorted((e["ts"], e["ts"] + e["dur"]) for e in made if e["ph"] == "X" and e["pid"] == 1)
+    assert all(end <= begin + 0.2 for (_, end), (begin, _) in zip(loop, loop[1:]))
+    threads = {e["args"]["name"] for e in made if e["name"] == "thread_name"}
+    assert threads == {"training loop", "thread 0", "thread 1", "thread 2"}
+
+
+def test_prometheus_text_is_what_its_own_parser_reads() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    found = ledger(50)
+    families = {f.name: f for f in parser.text_string_to_metric_families(prometheus(Loader(found), {"loader": 'train "a"\\\n'}))}
+    samples = {f.name: {tuple(sorted(s.labels.items())): s.value for s in f.samples} for f in families.values()}
+    named = ("loader", 'train "a"\\\n')
+    assert samples["millrace_batches"] == {(named,): 50}
+    assert samples["millrace_loop_seconds"][(named, ("part", "wait"))] == found["consumer"]["wait"]
+    assert samples["millrace_lost_seconds"][(named, ("to", "decode"))] == found["blame"]["decode"]
+    assert samples["millrace_stage_seconds"][(("clock", "cpu"), named, ("stage", "fetch"))] == found["stages"]["fetch"]["cpu"]
+    assert all(f.documentation for f in families.values()) and families["millrace_running"].type == "gauge"
+
+
+def test_metrics_are_served_on_this_machine_only() -> None:
+    loader = Loader(ledger(5))
+    with serve_metrics(loader) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(server.url, timeout=10) as answer:
+            assert answer.read().decode() == prometheus(loader) and "version=0.0.4" in answer.headers["Content-Type"]
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(server.url.replace("metrics", "other"), timeout=10)
+        with pytest.raises(OSError, match=f"cannot serve metrics on port {server.port}: .*port 0 takes one that is free"):
+            serve_metrics(loader, server.port)
+        port = server.port
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+    server.close()
+
+
+def test_scalars_go_to_any_writer() -> None:
+    class Writer:
+        def __init__(self) -> None:
+            self.got: dict[str, tuple[float, int]] = {}
+
+        def add_scalar(self, tag: str, value: float, step: int) -> None:
+            self.got[tag] = (value, step)
+
+    writer = Writer()
+    Report(ledger(50)).to_tensorboard(writer, 7)
+    assert writer.got["millrace/samples_per_second"][0] > 0 and all(step == 7 for _, step in writer.got.values())
+    loop = [value for tag, (value, _) in writer.got.items() if tag.startswith("millrace/loop/")]
+    assert sum(loop) == pytest.approx(1)
+    stages = [value for tag, (value, _) in writer.got.items() if tag.startswith("millrace/stages/")]
+    assert sum(stages) == pytest.approx(1)
