@@ -9,6 +9,8 @@ from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .flight.recorder import FlightRecorder
+from .flight.replaying import replay
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
@@ -22,6 +24,7 @@ __all__ = [
     "CorruptDataError",
     "DataLoader",
     "DevicePrefetcher",
+    "FlightRecorder",
     "FrozenList",
     "Pad",
     "UnavailableError",
@@ -37,6 +40,7 @@ __all__ = [
     "merge_states",
     "nvtx",
     "rank_report",
+    "replay",
     "samplers",
     "transforms",
     "uninstall",

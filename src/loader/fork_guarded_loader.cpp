@@ -41,6 +41,7 @@ class ForkGuardedLoader final : public DataLoader {
     if (!in_child()) engine_->close();
   }
   LoaderStats stats() const override { return engine().stats(); }
+  LoaderMoment moment() const override { return engine().moment(); }
 
  private:
   bool in_child() const { return generation_ != fork_generation(); }

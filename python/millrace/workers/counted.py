@@ -40,6 +40,8 @@ class Counted:
         finally:
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
+        if self._progress.log is not None:
+            self._progress.log.hash(batch)
         return batch
 
     def _drop_steps(self) -> None:

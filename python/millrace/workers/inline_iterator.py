@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
+from ..flight.draws import DrawWatch
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
 from .counted import Counted
@@ -23,6 +24,8 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         self._sink: Optional[Sink] = None
         self._asked = 0  # samples in the index list that was taken last
+        self._rows: Any = None  # of the batch made last, where on_error exchanged some
+        self._draws: Any = None  # of the generators, before that batch
         self._progress = progress
         saved = progress.saved
         progress.prepare()
@@ -52,6 +55,8 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, self._sink, loader.on_error
             )
 
+        maps = self._dataset_kind == _DatasetKind.Map and progress.log is not None
+        self._watch = DrawWatch() if maps else None
         progress.runs_inline(self)
         if saved is not None:
             self._go_on(saved)
@@ -84,13 +89,15 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         except StopIteration:
             raise
         except Exception:
-            self._progress.turn()
+            self._progress.turn(draws=self._draws)
             raise
         finally:
             if self._sink is not None:
                 self._record.add_errors(self._sink.errors)
                 self._sink.errors = []
-        self._progress.turn()
+        if self._watch is not None:
+            self._draws = self._watch.after(self._draws)
+        self._progress.turn(rows=self._rows or getattr(self._dataset_fetcher, "names", None), draws=self._draws)
         return data
 
     def _next_whole_batch(self) -> Any:
@@ -108,7 +115,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 raise
             finally:
                 self._record.add_errors(errors)
-            self._asked = mending.end()
+            self._asked, self._rows = mending.end(), list(mending.rows)
             if self._asked >= max(1, self._least):
                 return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
@@ -117,6 +124,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             self._progress.drawing()
         index = super()._next_index()
         self._asked = operator.length_hint(index, 1) if self._auto_collation else 1
+        self._draws = None if self._watch is None else self._watch.before()
         return index
 
     def __next__(self) -> Any:

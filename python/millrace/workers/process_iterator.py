@@ -101,8 +101,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 drop_last=self._drop_last,
                 base_seed=self._base_seed,
                 worker_init_fn=self._worker_init_fn,
-                worker_id=worker_id,
-                num_workers=self._num_workers,
+                worker_id=self._progress.worker_number(worker_id),
+                num_workers=self._progress.workers_then or self._num_workers,
                 shared_seed=self._shared_seed,
                 on_error=self._on_error,
                 ring=ring,
@@ -111,6 +111,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 parent_pid=os.getpid(),
                 state=self._progress.places.state_of(worker_id),
                 between_epochs=self._progress.between_epochs,
+                watches=self._progress.log_wanted and not self._progress.streams,
+                draws=self._progress.draws,
             )
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
@@ -272,9 +274,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._lock_pages(slot)
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
-        errors, state = [], None  # type: ignore[var-annotated]
+        errors, state, draws = [], None, None  # type: ignore[var-annotated]
         try:
-            batch, errors, state = self._batch(end, kind, slot, begin, length, samples, copy)
+            batch, errors, state, draws = self._batch(end, kind, slot, begin, length, samples, copy)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if copy or kind == channel.INLINE:
@@ -282,7 +284,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         self._progress.places.arrived(end.number)
-        self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None)))
+        self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None, draws)))
 
     def _lock_pages(self, slot: int) -> None:
         """Copies to the device then read the slot itself."""
@@ -293,21 +295,21 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
-    ) -> tuple[Any, list[dict[str, Any]], Any]:
-        """(batch, entries of the samples replaced in it, the worker's state as it was pickled)"""
+    ) -> tuple[Any, list[dict[str, Any]], Any, Any]:
+        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn before it)"""
         head = self._ring.get(slot, begin, length) if length else b""
         if kind != channel.ROWS:
             return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
-        description, objects, errors, state = None, None, [], None
+        description, objects, errors, state, draws = None, None, [], None, None
         if head:
             try:
-                description, objects, errors, state = pickle.loads(head)
+                description, objects, errors, state, draws = pickle.loads(head)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(self._ring, slot, samples, objects, copy), errors, state
+        return end.layout.batch(self._ring, slot, samples, objects, copy), errors, state, draws
 
     def _pinned(self, batch: Any) -> Any:
         try:

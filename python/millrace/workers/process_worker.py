@@ -23,6 +23,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, _utils
 from torch.utils.data.dataloader import _DatasetKind
 
+from ..flight.draws import DrawWatch, put_back
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
@@ -53,6 +54,8 @@ class WorkerJob:
     parent_pid: int
     state: Optional[dict[str, Any]] = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
+    watches: bool = False  # what the dataset draws is told along with each batch
+    draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -103,6 +106,8 @@ class _Worker:
         self._layout_sent = -1
         self._state: Optional[bytes] = None  # to send with the present batch
         self._ended = False
+        self._watch = DrawWatch() if job.watches else None
+        self._draws: Any = None  # before the present batch
         self._fetcher: Any = None
         self._failure: Optional[ExceptionWrapper] = None  # of the start of the worker or its epoch, reported in place of batches
         self._where = f"in DataLoader worker process {job.worker_id}"
@@ -122,6 +127,7 @@ class _Worker:
     def run(self) -> None:
         self._seed()
         self._start_user_code()
+        put_back(self._job.draws)
         while True:
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
             if kind == channel.STOP:
@@ -202,13 +208,17 @@ class _Worker:
 
     def _do(self, slot: int, task: int, length: int, with_state: bool) -> None:
         value: Any
-        self._state = None
+        self._state = self._draws = None
         if self._failure is not None:
             value, self._sink.samples = self._failure, 0
         else:
             index = pickle.loads(self._ring.get(slot, 0, length))
+            watch = self._watch
             try:
+                self._draws = None if watch is None else watch.before()
                 value = self._fetcher.fetch(index)
+                if watch is not None:
+                    self._draws = watch.after(self._draws)
             except Exception as error:
                 if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
                     self._ended = True
@@ -254,13 +264,14 @@ class _Worker:
 
     def _send(self, slot: int, task: int, value: Any) -> None:
         sink, ring = self._sink, self._ring
+        draws = None if self._draws is None else pickle.dumps(self._draws, 5)
         if value is ROWS:
             writer = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None:
+            if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None or draws:
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                head = ForkingPickler.dumps((layout, objects, sink.errors, self._state), 5)
+                head = ForkingPickler.dumps((layout, objects, sink.errors, self._state, draws), 5)
                 length = len(head)
                 if begin + length > ring.stride:
                     raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
@@ -268,12 +279,12 @@ class _Worker:
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length)
             return
-        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors, self._state))
+        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors, self._state, draws))
         if packed is not None:
             begin, length, sink.reserved = packed
             self._answer(channel.TREE, slot, task, begin, length)
             return
-        data = ForkingPickler.dumps((value, sink.errors, self._state))  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, sink.errors, self._state, draws))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 

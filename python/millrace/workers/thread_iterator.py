@@ -51,7 +51,8 @@ class _Thread(threading.Thread):
     def __init__(self, worker_id: int, iterator: ThreadIter, answers: queue.SimpleQueue) -> None:
         super().__init__(name="pt_data_worker", daemon=True)
         self._worker_id = worker_id
-        self._num_workers = iterator._num_workers
+        self._number = iterator._progress.worker_number(worker_id)  # that it is told
+        self._num_workers = iterator._progress.workers_then or iterator._num_workers
         self._base_seed = iterator._base_seed
         self._kind = iterator._dataset_kind
         self._arguments = (iterator._auto_collation, _quiet(iterator._collate_fn), iterator._drop_last)
@@ -75,12 +76,12 @@ class _Thread(threading.Thread):
         self.put(None)
 
     def run(self) -> None:
-        where = f"in DataLoader worker thread {self._worker_id}"
+        where = f"in DataLoader worker thread {self._number}"
         failure, fetcher, sink = None, None, Sink()  # a failure is reported in place of batches
         try:
-            enter_worker(self._worker_id, self._num_workers, self._base_seed, self._dataset)
+            enter_worker(self._number, self._num_workers, self._base_seed, self._dataset)
             if self._init_fn is not None:
-                self._init_fn(self._worker_id)
+                self._init_fn(self._number)
         except Exception:
             init_failure = failure = wrapped_error(where)
         else:

@@ -1,0 +1,43 @@
+"""What the flight recorder adds to millrace.DataLoader."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+from .recorder import FlightRecorder
+
+
+class Recorded:
+    """Base of millrace.DataLoader."""
+
+    flight: Union[bool, FlightRecorder] = True
+
+    def replay(self, step: int, epoch: Optional[int] = None, *, verify: bool = True) -> Any:
+        """The batch that `next()` gave as step `step` (from 0) of epoch `epoch` (from 0; None: the latest), made again.
+
+        Steps count as in `enumerate(loader)`, but go on where a resumed epoch goes on; epochs count all iterators of this loader, also before
+        it was resumed. The running iterator, its samplers and all generators stay as they are. An error that `next()` raised is raised.
+
+        Equal in values, shapes and types: what the native engine makes, random augmentations included, and what Python datasets make, whose
+        draws from torch's, numpy's and random's global generators are repeated. Approximate: Python datasets that draw random numbers
+        in worker threads, from generators of their own, or at a step that is not remembered any more; what has changed since in files and
+        tensors; and streams whose Python code draws. With FlightRecorder(hashes=True) the hash is compared (`verify`), and a warning says
+        which field differs, and from which row on. decode="gpu": on the GPU again. What a DevicePrefetcher does on its device is not repeated.
+
+        IndexError: there is no such step, or not yet; UnavailableError: it cannot be had any more, and why.
+        """
+        from .replaying import replayed
+
+        return replayed(self, step, epoch, verify)
+
+    def seen(self, step: int, epoch: Optional[int] = None, *, draws: bool = False) -> dict[str, Any]:
+        """What a step of the past was made of: {"epoch", "step", "indices", "worker", "seed", "hash", ...}, of JSON's types where indices are.
+
+        indices: as the sampler gave them; of pictures in files, those of the files, after on_error put others in their places, with
+        "occurrences" where an index came before in the epoch, and "paths". Of native streams "samples": [shard, key] of each. worker: whose
+        process or thread made it, -1: none of one's own. hash, and "fields" by their place in the batch: with FlightRecorder(hashes=True).
+        draws: adds the parameters that the native transforms drew, for each picture, as `ds.draw()` has them.
+        """
+        from .replaying import seen
+
+        return seen(self, step, epoch, draws)
