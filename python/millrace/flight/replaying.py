@@ -17,12 +17,14 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
+from ..datasets.webdataset.chain import OWN_PLACE
 from ..errors import UnavailableError
 from ..lowering import StreamJob, make_plan
 from ..prefetch import prefetched
 from ..run_record import RunRecord
 from ..state.saved import SavedState, fingerprint
 from ..workers import InlineIter, ProcessIter, ThreadIter
+from .draws import put_back
 from .hashes import BatchHash
 from .lists_again import lists_again
 from .recorder import EpochLog, FlightRecorder, Step, told
@@ -184,7 +186,10 @@ def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
     rows = step.indices()
     past = view_of_list(loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch))
     progress = PastProgress(past, log, step)
-    return _only(cls(past, RunRecord("replay"), progress))
+    iterator = cls(past, RunRecord("replay"), progress)
+    if loader.num_workers == 0:
+        put_back(step.draws)  # workers do that themselves
+    return _only(iterator)
 
 
 def _only(iterator: Any) -> Any:
@@ -304,7 +309,7 @@ class _NoStep(IndexError, BaseException):
 def _own_dataset(loader: Any) -> Any:
     """One whose place may be changed."""
     try:
-        return copy.deepcopy(loader.dataset)
+        return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
     except Exception as error:
         if loader.num_workers > 0 and not loader._in_threads() and not hasattr(loader.dataset, "_tell_workers"):
             return loader.dataset  # each worker process has its own

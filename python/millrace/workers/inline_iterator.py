@@ -109,6 +109,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             try:
                 batch = self._dataset_fetcher.fetch(rows)
                 while mending.is_unfinished(batch, errors):
+                    self._draws = None if self._watch is None else self._watch.before()
                     batch = self._dataset_fetcher.fetch(mending.rows)
             except Exception:  # of collate_fn
                 mending.give_up()

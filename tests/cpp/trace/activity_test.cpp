@@ -47,7 +47,9 @@ TEST(Activity, MomentsAreWhole) {
     }
     EXPECT_GE(moment.index, last);
     EXPECT_GE(moment.since_ns, moment.sample_ns);
-    if (moment.doing == Doing::reading) EXPECT_EQ(moment.since_ns, moment.sample_ns);
+    if (moment.doing == Doing::reading) {
+      EXPECT_EQ(moment.since_ns, moment.sample_ns);
+    }
     last = moment.index;
   }
   stop = true;
