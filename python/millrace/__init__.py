@@ -11,6 +11,7 @@ from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .flight.recorder import FlightRecorder
 from .flight.replaying import replay
+from .flight.signals import dump_on_signal
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
@@ -32,6 +33,7 @@ __all__ = [
     "datasets",
     "default_collate",
     "default_convert",
+    "dump_on_signal",
     "empty_cache",
     "frozen",
     "gather_state",

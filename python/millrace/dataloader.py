@@ -16,6 +16,7 @@ from . import _core
 from .data_parallel import EQUAL_STEPS, Part, part_of
 from .devices import Device, device_of
 from .errors import UnavailableError
+from .flight.dump import known
 from .flight.methods import Recorded
 from .flight.recorder import FlightRecorder, recorder_of
 from .heavy_lists import memory_advice
@@ -219,6 +220,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         batches = super().__iter__()
         if self._millrace_progress is not None:
             self._millrace_progress.remember_start()
+        known(self)
         return batches
 
     def _prefetched(self, device: Device, *options: Any) -> Iterator[Any]:

@@ -41,3 +41,16 @@ class Recorded:
         from .replaying import seen
 
         return seen(self, step, epoch, draws)
+
+    def dump_state(self, file: Any = None) -> dict[str, Any]:
+        """What everybody who works for this loader is doing at this moment, of JSON's types; from any thread, also while next() hangs.
+
+        file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The keys: "loaders", of this one: its
+        engine, epoch, step, "queue" (batches outstanding and ready, slots and free slots), "workers": what each does ("idle", "read", "make",
+        "sample"), with which index and path or index list, for how many seconds, and, of worker processes, whether they live, what the system
+        says of them, and their Python stacks (innermost call first), also where they are stuck in C; "python_threads": of this process, with
+        stacks; "transfers": what is read from stores. millrace.dump_on_signal() has it written when a signal comes.
+        """
+        from .dump import dumped
+
+        return dumped(self, file)

@@ -62,6 +62,7 @@ class EpochLog:
         self.states: dict[int, dict[str, Any]] = {}
         self._states_every = recorder.states_every
         self._made = first
+        self.at = time.monotonic()  # when the last batch was handed out, or the epoch began
         self._early: dict[int, BatchHash] = {}  # of batches that wait elsewhere for the consumer
 
     def wants_state(self, step: int) -> bool:
@@ -102,7 +103,7 @@ class EpochLog:
             rows, names = None, rows
         step = Step(rows if exact else _compact(rows), exact, occurrences, names, worker, draws)
         self.steps[number] = step
-        self.count = number + 1
+        self.count, self.at = number + 1, time.monotonic()
         self.recorder.kept(self, number, step)
         digest = self._early.pop(number, None)
         if digest is not None:

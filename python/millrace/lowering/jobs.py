@@ -31,6 +31,7 @@ class Engine(Protocol):
     def next(self, timeout: float = 0.0) -> Any: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    def moment(self) -> dict[str, Any]: ...
 
 
 class Job(Protocol):
@@ -224,6 +225,10 @@ class RowsEngine:
     def close(self) -> None:
         self._gather.close()
         self._turns.clear()
+
+    def moment(self) -> dict[str, Any]:
+        """What it is doing, as far as it is known: batches that were asked for."""
+        return {"threads": [], "outstanding": len(self._turns)}
 
     def stats(self) -> dict[str, Any]:
         stats = self._gather.stats()

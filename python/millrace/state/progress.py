@@ -139,7 +139,7 @@ class Progress(Remembering):
         self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
         if self._part is not None and not self.as_arrays:  # ranks that read different samples draw differently in Python
             iterator._base_seed += self._part.rank * max(1, self.workers)
-        self._iterator_seed, self._dataset = iterator._base_seed, iterator._dataset
+        self._iterator_seed, self._dataset, self.iterator = iterator._base_seed, iterator._dataset, weakref.ref(iterator)
 
     def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
         """The index lists of the epoch that begins; IndexFeed says what `made` is."""

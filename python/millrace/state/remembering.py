@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, Optional
 
 from ..flight.recorder import EpochLog, recorder_of
@@ -22,12 +23,13 @@ class Remembering:
     workers_then = 0  # whom a batch is made again for: how many workers there were, if not as many as now
     draws: Any = None  # and where the generators stood
 
-    _forgotten = {"log": None, "_recorder": None, "_dataset": None}  # what a pickled copy has instead
+    _forgotten = {"log": None, "_recorder": None, "_dataset": None, "iterator": type(None)}  # what a pickled copy has instead
 
     def _begin_remembering(self, loader: Any, previous: Optional[Remembering]) -> None:
         self._recorder, self.log = recorder_of(loader), None
         self.number = -1 if previous is None else previous.number
         self._iterator_seed, self._dataset = 0, None
+        self.iterator: Callable[[], Any] = type(None)  # the one that this is the progress of, while it lives
 
     def worker_number(self, number: int) -> int:
         """What the iterator's worker `number` is called in get_worker_info()."""

@@ -23,6 +23,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         self._sink: Optional[Sink] = None
+        self.doing: Any = None  # the index list that was taken last
         self._asked = 0  # samples in the index list that was taken last
         self._rows: Any = None  # of the batch made last, where on_error exchanged some
         self._draws: Any = None  # of the generators, before that batch
@@ -123,7 +124,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
     def _next_index(self) -> Any:
         if not self._skip:
             self._progress.drawing()
-        index = super()._next_index()
+        index = self.doing = super()._next_index()
         self._asked = operator.length_hint(index, 1) if self._auto_collation else 1
         self._draws = None if self._watch is None else self._watch.before()
         return index

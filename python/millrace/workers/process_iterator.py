@@ -30,6 +30,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _shardin
 
 from .. import _core
 from ..devices import locks_for, numa_node
+from ..flight.stacks import new_stacks
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
@@ -93,6 +94,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         for worker_id in range(self._num_workers):
             tasks_out, tasks_in, answers_out, answers_in = channel.pipes()
             channel.parents_ends.update((tasks_in.fd, answers_out.fd))
+            stacks = new_stacks()
             job = WorkerJob(
                 dataset_kind=self._dataset_kind,
                 dataset=self._dataset,
@@ -113,6 +115,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 between_epochs=self._progress.between_epochs,
                 watches=self._progress.log_wanted and not self._progress.streams,
                 draws=self._progress.draws,
+                stacks=stacks,
             )
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
@@ -123,12 +126,14 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 channel.parents_ends.difference_update((tasks_in.fd, answers_out.fd))
                 tasks_in.close()
                 answers_out.close()
+                if stacks is not None:
+                    stacks.close()
                 raise
             finally:
                 self._forks.end()
                 tasks_out.close()
                 answers_in.close()
-            end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state)
+            end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state, stacks)
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
@@ -247,7 +252,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         except BlockingIOError:
             return True
         for message in MESSAGE.iter_unpack(data):
-            end.outstanding -= 1
+            end.answered()
             self._accept(end, *message)
         if data:
             end.pump()

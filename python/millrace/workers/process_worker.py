@@ -24,6 +24,7 @@ from torch.utils.data import IterDataPipe, _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..flight.draws import DrawWatch, put_back
+from ..flight.stacks import write_stacks_to
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
@@ -55,6 +56,7 @@ class WorkerJob:
     state: Optional[dict[str, Any]] = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
     watches: bool = False  # what the dataset draws is told along with each batch
+    stacks: Optional[Descriptor] = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
 
 
@@ -67,6 +69,7 @@ def run_worker(job: WorkerJob) -> None:
         _keep_freed_memory()
         _be_killed_first()
         _utils.signal_handling._set_worker_signal_handlers()
+        write_stacks_to(job.stacks)
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
         _Worker(job).run()

@@ -62,6 +62,7 @@ class _Thread(threading.Thread):
         self._answers = answers
         self._tasks: queue.SimpleQueue = queue.SimpleQueue()
         self.stopping = False
+        self.doing: Any = None  # (task, index list, time.monotonic() when it began)
         self._state = iterator._progress.places.state_of(worker_id)
         self._between_epochs = iterator._progress.between_epochs
         self._wants_state = iterator._progress.wants_state
@@ -98,6 +99,7 @@ class _Thread(threading.Thread):
             if ended:
                 continue
             number, index, with_state = task
+            self.doing = number, index, time.monotonic()
             state = None
             sink.open()
             try:
@@ -111,6 +113,7 @@ class _Thread(threading.Thread):
             if ended:
                 state = self._worker_state(fetcher, where)
             self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state))
+            self.doing = None
             del task, data
         self.exitcode = 0
 
