@@ -21,6 +21,7 @@
 #include "loader/image_dataset.h"
 #include "millrace/error.h"
 #include "trace/activity.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 
@@ -116,6 +117,7 @@ class DataLoader {
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
   virtual LoaderMoment moment() const = 0;  // any thread; waits for no sample
+  virtual std::vector<StageReading> clocks() const = 0;  // where the time of each of its threads went
 };
 
 }  // namespace millrace

@@ -81,6 +81,7 @@ class DeviceLoader {
   void close();
   LoaderStats stats() const;
   LoaderMoment moment() const;  // of the engine, whose consumer is the device thread
+  std::vector<StageReading> clocks() const;  // the device thread's is the last
   int64_t left_to_device() const;  // pictures so far
 
  private:

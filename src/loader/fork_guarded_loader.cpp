@@ -42,6 +42,7 @@ class ForkGuardedLoader final : public DataLoader {
   }
   LoaderStats stats() const override { return engine().stats(); }
   LoaderMoment moment() const override { return engine().moment(); }
+  std::vector<StageReading> clocks() const override { return in_child() ? std::vector<StageReading>{} : engine_->clocks(); }
 
  private:
   bool in_child() const { return generation_ != fork_generation(); }

@@ -15,6 +15,7 @@ import torch
 
 from .. import _core
 from ..datasets import decode_with_pillow
+from ..ledger.stages import SAMPLE, during
 from .rows import RowSet
 from .sources import Files
 
@@ -32,6 +33,7 @@ class Engine(Protocol):
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def moment(self) -> dict[str, Any]: ...
+    def clocks(self) -> list[Any]: ...
 
 
 class Job(Protocol):
@@ -217,7 +219,8 @@ class RowsEngine:
             self._turns.popleft()
             return self._collated(fields)
         indices = self._turns.popleft()
-        batch = self._fetch(indices)
+        with during(SAMPLE):
+            batch = self._fetch(indices)
         self._fetched["batches"] += 1
         self._fetched["samples"] += operator.length_hint(indices)
         return batch
@@ -229,6 +232,9 @@ class RowsEngine:
     def moment(self) -> dict[str, Any]:
         """What it is doing, as far as it is known: batches that were asked for."""
         return {"threads": [], "outstanding": len(self._turns)}
+
+    def clocks(self) -> list[Any]:
+        return self._gather.clocks()
 
     def stats(self) -> dict[str, Any]:
         stats = self._gather.stats()

@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any
 
+from ..ledger.stages import HANDOVER
 from ..run_record import RunRecord
 from ..state import Progress
 
@@ -30,18 +31,21 @@ class Counted:
         self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
 
     def __next__(self) -> Any:
-        counters = self._record.counters
+        counters, ledger = self._record.counters, self._record.ledger
         started = time.perf_counter()
+        before = ledger.begin(HANDOVER)
         try:
             batch = super().__next__()  # type: ignore[misc]
+            if self._progress.log is not None:
+                self._progress.log.hash(batch)
         except StopIteration:
             self._progress.finish()
+            ledger.finish(before)
             raise
         finally:
+            ledger.leave(before)
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
-        if self._progress.log is not None:
-            self._progress.log.hash(batch)
         return batch
 
     def _drop_steps(self) -> None:

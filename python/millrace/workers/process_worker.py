@@ -25,6 +25,9 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from ..flight.draws import DrawWatch, put_back
 from ..flight.stacks import write_stacks_to
+from .. import _core
+from ..ledger.board import clock_on
+from ..ledger.stages import IDLE, SAMPLE, SEND, enter
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
@@ -58,6 +61,7 @@ class WorkerJob:
     watches: bool = False  # what the dataset draws is told along with each batch
     stacks: Optional[Descriptor] = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
+    board: tuple[int, int, int] = (-1, 0, 0)  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -72,7 +76,13 @@ def run_worker(job: WorkerJob) -> None:
         write_stacks_to(job.stacks)
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
-        _Worker(job).run()
+        clock = clock_on(job.ring.ring, *job.board)
+        clock.attach(SAMPLE)
+        try:
+            _Worker(job, clock).run()
+        finally:
+            clock.end()
+            clock.detach()
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent raises KeyboardInterrupt itself; a broken pipe means that it has gone
 
@@ -100,8 +110,9 @@ def _be_killed_first() -> None:
 
 
 class _Worker:
-    def __init__(self, job: WorkerJob) -> None:
+    def __init__(self, job: WorkerJob, clock: _core.StageClock) -> None:
         self._job = job
+        self._clock = clock
         self._dataset = job.dataset
         self._ring = job.ring.ring
         self._sink = Sink(self._ring)
@@ -132,7 +143,9 @@ class _Worker:
         self._start_user_code()
         put_back(self._job.draws)
         while True:
+            enter(IDLE)
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
+            enter(SEND)
             if kind == channel.STOP:
                 return
             self._sink.open(slot, reserved)
@@ -218,11 +231,14 @@ class _Worker:
             index = pickle.loads(self._ring.get(slot, 0, length))
             watch = self._watch
             try:
+                enter(SAMPLE)
                 self._draws = None if watch is None else watch.before()
                 value = self._fetcher.fetch(index)
                 if watch is not None:
                     self._draws = watch.after(self._draws)
+                enter(SEND)
             except Exception as error:
+                enter(SEND)
                 if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
                     self._ended = True
                     self._answer_with_state(channel.ENDED, slot, task)
@@ -293,5 +309,7 @@ class _Worker:
 
     def _answer(self, kind: int, slot: int, task: int = 0, begin: int = 0, length: int = 0) -> None:
         sink = self._sink
+        if kind in (channel.ROWS, channel.TREE, channel.INLINE):
+            self._clock.count_made()
         os.write(self._job.answers.fd, MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0))
 
