@@ -17,16 +17,22 @@ from typing import Any, Optional
 
 import numpy as np
 
+from .. import _core
+from ..ledger.stages import NAMES
 from ..workers.process_iterator import ProcessIter
 from ..workers.thread_iterator import ThreadIter
 from .stacks import stacks_of
+from .watch import watch
 
 _MOST_INDICES = 64  # of one index list
 _loaders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # that have been iterated over, by id
 
 
 def known(loader: Any) -> None:
+    """It has an iterator now."""
     _loaders[id(loader)] = loader
+    if getattr(loader.flight, "stuck_after", None):
+        watch()
 
 
 def known_loaders() -> list[Any]:
@@ -48,8 +54,8 @@ def moment_of_process(loaders: list[Any]) -> dict[str, Any]:
     }
 
 
-def moment_of(loader: Any) -> dict[str, Any]:
-    """Of one loader: an error in finding it out is part of the answer."""
+def moment_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
+    """Of one loader: an error in finding it out is part of the answer. `stacks`: of worker processes, whom that interrupts."""
     result: dict[str, Any] = {"dataset": type(loader.dataset).__qualname__, "num_workers": loader.num_workers}
     run, progress = loader._millrace_run, loader._millrace_progress
     if run is None or progress is None:
@@ -64,15 +70,15 @@ def moment_of(loader: Any) -> dict[str, Any]:
         return {**result, "iterator": "gone"}
     result["iterator"] = "shut down" if getattr(iterator, "_shutdown", False) else "running"
     try:
-        result |= _of_iterator(iterator)
+        result |= _of_iterator(iterator, stacks)
     except Exception as error:
         result["error"] = f"{type(error).__name__}: {error}"
     return result
 
 
-def _of_iterator(iterator: Any) -> dict[str, Any]:
+def _of_iterator(iterator: Any, stacks: bool) -> dict[str, Any]:
     if isinstance(iterator, ProcessIter):
-        return _of_processes(iterator)
+        return _of_processes(iterator, stacks)
     if isinstance(iterator, ThreadIter):
         return _of_threads(iterator)
     stream = getattr(iterator, "_stream", None)
@@ -81,19 +87,23 @@ def _of_iterator(iterator: Any) -> dict[str, Any]:
         doing = getattr(iterator, "doing", None)
         return {} if doing is None else {"indices": _indices(doing)}
     moment = dict(engine.moment())
-    threads = moment.pop("threads")
-    result = {"workers": [{"name": thread.get("name", f"thread {number}"), **thread} for number, thread in enumerate(threads)], "queue": moment}
-    if result["workers"] and "index" in threads[-1] or len(threads) > iterator._num_workers:
-        result["workers"][-1]["name"] = "consumer"
+    threads = [{"name": f"thread {number}", **thread} for number, thread in enumerate(moment.pop("threads"))]
+    if isinstance(engine, (_core.Loader, _core.DeviceLoader)):
+        for thread, reading in zip(threads[:-1], engine.clocks()):
+            if reading is not None and thread["doing"] != "idle":
+                thread["doing"] = NAMES[reading[0]]
+        threads[-1]["name"] = "consumer"
+        if threads[-1]["doing"] == "idle":
+            threads.pop()
     if stream is not None:
         moment["drawn_ahead"] = len(stream._drawn)
-    return result
+    return {"workers": threads, "queue": moment}
 
 
-def _of_processes(iterator: Any) -> dict[str, Any]:
+def _of_processes(iterator: Any, stacks: bool) -> dict[str, Any]:
     ends = list(iterator._ends)
     workers = []
-    for end, stack in zip(ends, stacks_of(ends)):
+    for end, stack in zip(ends, stacks_of(ends) if stacks else [None] * len(ends)):
         sent, process = list(end.sent), end.process
         alive = process.is_alive()
         entry: dict[str, Any] = {"name": f"process {process.pid}", "pid": process.pid, "alive": alive, "waiting_tasks": max(0, len(sent) - 1)}

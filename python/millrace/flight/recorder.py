@@ -131,16 +131,20 @@ class FlightRecorder:
         evenly): a replay goes on from there. 0: only each epoch's beginning.
     file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples", "worker", "hash", "fields"}.
         One file for each rank.
+    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread or process of this loader has been
+        working for more than so many seconds.
     """
 
     def __init__(
         self, steps: int = 4096, *, hashes: bool = False, file: Union[None, str, os.PathLike[str]] = None, memory: int = 32 << 20,
-        states_every: int = 64,
+        states_every: int = 64, stuck_after: Optional[float] = None,
     ) -> None:  # fmt: skip
         for name, value in (("steps", steps), ("memory", memory), ("states_every", states_every)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"{name}={value!r}: give a number from 0 on")
-        self.max_steps, self.memory, self.states_every = steps, memory, states_every
+        if stuck_after is not None and not stuck_after > 0:
+            raise ValueError(f"stuck_after={stuck_after!r}: give a number of seconds, or None")
+        self.max_steps, self.memory, self.states_every, self.stuck_after = steps, memory, states_every, stuck_after
         self.hashes = bool(hashes)
         self.file = None if file is None else os.fspath(file)
         self._file: Any = None
@@ -185,7 +189,7 @@ class FlightRecorder:
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or one in another process, remembers nothing of this one's past."""
         return {"settings": {"steps": self.max_steps, "hashes": self.hashes, "file": self.file, "memory": self.memory,
-                             "states_every": self.states_every}}  # fmt: skip
+                             "states_every": self.states_every, "stuck_after": self.stuck_after}}  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["settings"])  # type: ignore[misc]

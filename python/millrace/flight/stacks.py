@@ -54,7 +54,14 @@ def stacks_of(ends: Sequence[Any], patience: float = 0.5) -> list[Optional[list[
             if text and text == texts[number]:  # nothing was added meanwhile
                 waiting.discard(number)
             texts[number] = text
-    return [text.decode("utf-8", "replace").splitlines() if text else None for text in texts]
+    return [_own_part(text.decode("utf-8", "replace").splitlines()) if text else None for text in texts]
+
+
+def _own_part(lines: list[str]) -> list[str]:
+    """Without what a forked worker has from its parent."""
+    end = next((number for number, line in enumerate(lines) if line.endswith(" in run_worker")), len(lines))
+    others = [number for number, line in enumerate(lines) if number > end and not line.startswith(" ")]
+    return lines[: end + 1] + (lines[others[0] :] if others else [])
 
 
 def _ask(end: Any) -> Optional[int]:
