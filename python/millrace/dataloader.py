@@ -81,8 +81,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         same seed; the CPU makes what nvJPEG cannot do, and errors are the CPU's. UnavailableError at `iter()` where it cannot be.
         "auto": the GPU gets a share that keeps both sides busy, or nothing where it cannot be, and `explain()` says why.
 
-    flight: what is remembered of the batches handed out, for replay() and seen(): a FlightRecorder with settings of your own; True: one with
-        the usual ones; False: nothing.
+    flight: what is remembered of the batches handed out, for replay() and seen(): a FlightRecorder with settings of your own; True: one
+        with the usual ones; False: nothing.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import _core
 from ..ledger.stages import NAMES
+from ..signed_urls import unsigned
 from ..workers.process_iterator import ProcessIter
 from ..workers.thread_iterator import ThreadIter
 from .stacks import stacks_of
@@ -106,7 +107,8 @@ def _of_processes(iterator: Any, stacks: bool) -> dict[str, Any]:
     for end, stack in zip(ends, stacks_of(ends) if stacks else [None] * len(ends)):
         sent, process = list(end.sent), end.process
         alive = process.is_alive()
-        entry: dict[str, Any] = {"name": f"process {process.pid}", "pid": process.pid, "alive": alive, "waiting_tasks": max(0, len(sent) - 1)}
+        entry: dict[str, Any] = {"name": f"process {process.pid}", "pid": process.pid, "alive": alive}
+        entry["waiting_tasks"] = max(0, len(sent) - 1)
         if not alive:
             entry["exitcode"] = process.exitcode
         elif sent:
@@ -186,8 +188,9 @@ def _transfers() -> list[dict[str, Any]]:
         with contextlib.suppress(Exception):
             for transfer in list(owner.transfers):
                 stats = {} if transfer.file is None else transfer.file.stats()
-                result.append({"url": transfer.location.url, "opened": transfer.file is not None, "blocks_on_their_way": len(transfer.busy),
-                               "reader_waits": bool(transfer.urgent), **{key: stats[key] for key in ("position", "waited_seconds") if key in stats}})  # fmt: skip
+                entry = {"url": unsigned(transfer.location.url), "opened": transfer.file is not None}
+                entry |= {"blocks_on_their_way": len(transfer.busy), "consumer_waits": bool(transfer.urgent)}
+                result.append(entry | {key: stats[key] for key in ("position", "waited_seconds") if key in stats})
             result.append({"requests_in_flight": owner.in_flight, "queued": len(owner.queue)})
     return result
 

@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+_FACTS = {"task": " task {}", "index": " index {}", "path": " ({})", "indices": " of samples {}", "samples": " of {} samples"}
+
 
 def as_text(moment: dict[str, Any]) -> str:
     """Lines of plain text."""
@@ -29,7 +31,8 @@ def written(moment: dict[str, Any], path: str) -> None:
 
 
 def _loader(number: int, loader: dict[str, Any]) -> list[str]:
-    head = f"loader {number}: {loader['dataset']}, engine {loader['engine']}, {loader['num_workers']} workers, iterator {loader['iterator']}"
+    head = f"loader {number}: {loader['dataset']}, engine {loader['engine']}, {loader['num_workers']} workers"
+    head += f", iterator {loader['iterator']}"
     if "step" in loader:
         head += f", epoch {loader['epoch']}, {loader['step']} batches handed out"
     if "seconds_since_last_batch" in loader:
@@ -52,7 +55,7 @@ def _worker(worker: dict[str, Any]) -> list[str]:
     if worker.get("alive") is False:
         return [f"  {worker['name']}: dead" + (f", exit code {worker['exitcode']}" if "exitcode" in worker else "")]
     line = f"  {worker['name']}: {worker['doing']}"
-    for key, form in (("task", " task {}"), ("index", " index {}"), ("path", " ({})"), ("indices", " of samples {}"), ("samples", " of {} samples")):
+    for key, form in _FACTS.items():
         if worker.get(key) not in (None, ""):
             line += form.format(worker[key])
     if worker.get("doing") != "idle":

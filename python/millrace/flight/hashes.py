@@ -1,7 +1,7 @@
 """Hashes of batches: one for each row of each field, so that two batches that differ can be told where they do.
 
-A field is a tensor, an array, or a list of plain values, wherever in the batch it is; its rows lie along the first dimension. A row's hash is
-the XXH64 of its bytes, a field's that of its rows' hashes behind its dtype and shape, a batch's that of its fields'.
+A field is a tensor, an array, or a list of plain values, wherever in the batch it is; its rows lie along the first dimension. A row's hash
+is the XXH64 of its bytes, a field's that of its rows' hashes behind its dtype and shape, a batch's that of its fields'.
 """
 
 from __future__ import annotations

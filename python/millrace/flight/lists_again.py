@@ -54,16 +54,18 @@ def _rewound(start: FeedStart, sampler: Any) -> FeedStart:
     if not start.lists and not start.samples:
         return start
     if start.elastic:
-        raise UnavailableError("the epoch was begun by other ranks, so the steps before it was resumed cannot be made again; use a state of then")
+        raise UnavailableError(
+            "the epoch was begun by other ranks, so the steps before it was resumed cannot be made again; use a state from before the step"
+        )
     known = known_sampler(sampler)
     state: Optional[Any] = start.iterator_state
     if known is not None and isinstance(state, dict):
         inner = state.get("sampler")
         if (inner or state).get("since", 0) > 0:
-            raise UnavailableError("the mixture's weights were changed before this state was taken, and what they were is not known any more")
+            raise UnavailableError("the mixture's weights were changed before this state was taken; use a state from before the step")
         state = {**state, "position": 0}
         if inner is not None:
             state["sampler"] = {**inner, "position": 0}
-    elif is_stateful(sampler) or is_stateful(getattr(sampler, "sampler", None)) or state is not None or start.index_sampler_state is not None:
-        raise UnavailableError(f"the state of {type(sampler).__name__} leads only forwards; use a state from before the step that is asked for")
+    elif any(map(is_stateful, (sampler, getattr(sampler, "sampler", None)))) or (state, start.index_sampler_state) != (None, None):
+        raise UnavailableError(f"the state of {type(sampler).__name__} leads only forwards; use a state from before the step")
     return dataclasses.replace(start, lists=0, samples=0, iterator_state=state, pending=[], again=[])

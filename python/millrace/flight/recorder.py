@@ -47,7 +47,7 @@ class EpochLog:
     """An epoch, from where this loader's part of it begins (`first`, 0 unless it was resumed).
 
     `start`: the state there, and `states` those of later steps (of datasets that have a place); `count`: steps up to the one handed out
-    last; `base_seed`, `engine_epoch`, `shared_seed`: as its iterator had them; `dataset_epoch`: of a map-style dataset that changes by epochs.
+    last; `base_seed`, `engine_epoch`, `shared_seed`: as its iterator had them; `dataset_epoch`: of a map-style dataset with epochs.
     """
 
     def __init__(self, recorder: FlightRecorder, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> None:
@@ -131,8 +131,8 @@ class FlightRecorder:
         evenly): a replay goes on from there. 0: only each epoch's beginning.
     file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples", "worker", "hash", "fields"}.
         One file for each rank.
-    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread or process of this loader has been
-        working for more than so many seconds.
+    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread or process of this loader has
+        been working for more than so many seconds.
     """
 
     def __init__(

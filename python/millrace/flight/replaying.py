@@ -76,7 +76,7 @@ def replayed(loader: Any, step: int, epoch: Optional[int], verify: bool) -> Any:
 def _why(step: Step) -> str:
     if step.draws is None:
         return "Files or tensors may have changed since, or the dataset draws random numbers from generators of its own"
-    return "Files or tensors may have changed since, or the dataset has more random generators than torch's, numpy's and random's global ones"
+    return "Files or tensors may have changed since, or the dataset also draws from generators of its own"
 
 
 def seen(loader: Any, step: int, epoch: Optional[int], draws: bool) -> dict[str, Any]:
@@ -120,8 +120,8 @@ def _find(loader: Any, step: Any, epoch: Optional[int]) -> tuple[EpochLog, int]:
     which = max(epochs) if epoch is None else epoch
     if which not in epochs:
         raise IndexError(
-            f"epoch {which} is not known here, only {min(epochs)} to {max(epochs)}, counted over all iterators of the loader; of others, and "
-            "of other processes, millrace.replay(loader, state, step) makes batches from a state of theirs"
+            f"epoch {which} is not known here, only {min(epochs)} to {max(epochs)}, counted over all iterators of the loader; of others, "
+            "and of other processes, millrace.replay(loader, state, step) makes batches from a state of theirs"
         )
     log = epochs[which]
     if number >= log.count:
@@ -278,8 +278,10 @@ def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
     saved = SavedState.read(state)
     at = 0 if saved.finished else saved.yielded + saved.replay
     if at > number:
-        raise ValueError(f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards from there; step {number} "
-                         "needs an earlier one")  # fmt: skip
+        raise ValueError(
+            f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards from there; step {number} needs "
+            "an earlier one"
+        )
     with undisturbed():
         _, order = copied_order(loader)
         past = view(loader, **order, dataset=_own_dataset(loader), num_workers=loader.num_workers)
@@ -314,7 +316,7 @@ def _own_dataset(loader: Any) -> Any:
         if loader.num_workers > 0 and not loader._in_threads() and not hasattr(loader.dataset, "_tell_workers"):
             return loader.dataset  # each worker process has its own
         raise UnavailableError(
-            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but the dataset cannot be deep-copied ({error!r}); "
+            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be deep-copied ({error!r}); "
             "give it a __deepcopy__, or use num_workers > 0"
         ) from error
 

@@ -1,7 +1,7 @@
 """Warns of samples that take too long: FlightRecorder(stuck_after=seconds).
 
-One daemon thread in a process looks at all loaders that asked for it, four times in the shortest of their times; it disturbs nobody, and ends
-when none of them is left. Warnings go to the logger "millrace", once for each sample.
+One daemon thread in a process looks at all loaders that asked for it, four times in the shortest of their times; it disturbs nobody, and
+ends when none of them is left. Warnings go to the logger "millrace", once for each sample.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ class Progress(Remembering):
         self._snapshot = None if self._every == 1 else self._now()
 
     def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None, rows: Any = None, draws: Any = None) -> None:
-        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free. For the flight recorder: `rows`,
-        its samples, where they are not those of the list, and what was drawn before it."""
+        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free. For the flight recorder:
+        `rows`, its samples, where they are not those of the list, and what was drawn before it."""
         if self.log is not None:
             self.log.made()
         if self._held is None:
