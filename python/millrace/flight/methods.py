@@ -16,7 +16,8 @@ class Recorded:
         """The batch that `next()` gave as step `step` (from 0) of epoch `epoch` (from 0; None: the latest), made again.
 
         Steps count as in `enumerate(loader)`, but go on where a resumed epoch goes on; epochs count all iterators of this loader, also
-        before it was resumed. The running iterator, its samplers and all generators stay as they are. An error that `next()` raised is raised.
+        before it was resumed. The running iterator, its samplers and all generators stay as they are. An error that `next()` raised is
+        raised.
 
         Equal in values, shapes and types: what the native engine makes, random augmentations included, and what Python datasets make, whose
         draws from torch's, numpy's and random's global generators are repeated. Approximate: Python datasets that draw random numbers
@@ -46,11 +47,12 @@ class Recorded:
     def dump_state(self, file: Any = None) -> dict[str, Any]:
         """What everybody who works for this loader is doing at this moment, of JSON's types; from any thread, also while next() hangs.
 
-        file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The keys: "loaders", of this one: its
-        engine, epoch, step, "queue" (batches outstanding and ready, slots and free slots), "workers": what each does ("idle", "sample", or a
-        stage of the ledger), with which index and path or index list, for how many seconds, and, of worker processes, whether they live,
-        what the system says of them, and their Python stacks (innermost call first), also where they are stuck in C; "python_threads": of
-        this process, with stacks; "transfers": what is read from stores. millrace.dump_on_signal() has it written when a signal comes.
+        file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The keys: "loaders", of this one:
+        its engine, epoch, step, "queue" (batches outstanding and ready, slots and free slots), "workers": what each does ("idle",
+        "sample", or a stage of the ledger), with which index and path or index list, for how many seconds, and, of worker processes,
+        whether they live, what the system says of them, and their Python stacks (innermost call first), also where they are stuck in C;
+        "python_threads": of this process, with stacks; "transfers": what is read from stores. millrace.dump_on_signal() has it written
+        when a signal comes.
         """
         from .dump import dumped
 

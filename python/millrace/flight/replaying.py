@@ -279,8 +279,8 @@ def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
     at = 0 if saved.finished else saved.yielded + saved.replay
     if at > number:
         raise ValueError(
-            f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards from there; step {number} needs "
-            "an earlier one"
+            f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards from there; step {number} "
+            "needs an earlier one"
         )
     with undisturbed():
         _, order = copied_order(loader)
