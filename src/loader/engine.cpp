@@ -28,7 +28,7 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
   }
   try {
     for (int i = 0; i < options_.threads; ++i)
-      threads_.start("millrace-" + std::to_string(i), [this, i] { run(*workers_[static_cast<size_t>(i)], clocks_[static_cast<size_t>(i)]); });
+      threads_.start("millrace-" + std::to_string(i), [this, i = static_cast<size_t>(i)] { run(*workers_[i], clocks_[i]); });
   } catch (...) {
     close();
     throw;

@@ -47,8 +47,8 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: Union[None, str, os.PathL
     file: None: standard error, as text. A path: the whole dump is written there at each signal, in place of the one before, as JSON if it
         ends in .json, else as text; the stacks of this process' threads go to standard error besides.
     The stacks come at once, whatever the process does; the rest by a thread of its own, which needs the interpreter's lock: a main thread
-    that keeps it for ever, in C, leaves it at the stacks. Worker processes are asked by a real-time signal (SIGRTMIN + 9), which interrupts a
-    system call of theirs.
+    that keeps it for ever, in C, leaves it at the stacks. Worker processes are asked by a real-time signal (SIGRTMIN + 9), which
+    interrupts a system call of theirs.
     Handlers that were there before are called as ever; whoever sets one later with signal.signal() takes ours away: call this behind them.
     A second call for a signal replaces the first. ValueError: the signal cannot be caught; OSError: the file's folder cannot be written to.
     """
