@@ -164,6 +164,18 @@ def test_python_datasets_that_fail(policy, workers):
     run_with_replays(lambda: DataLoader(Broken(), 4, True, num_workers=workers, on_error=policy))
 
 
+class LateNoisy(SeldomNoisy):
+    def __getitem__(self, index):
+        return torch.rand(()).item() if index > 40 else float(index)
+
+
+def test_what_is_approximate_is_said():
+    loader = DataLoader(LateNoisy(), 1)
+    given = list(loader)
+    assert loader.seen(45)["approximate"].startswith("Approximate: the dataset draws random numbers")
+    assert "approximate" not in loader.seen(59) and same(loader.replay(59), given[59])
+
+
 class OwnGenerator(Noisy):
     """Draws from a generator that nobody knows."""
 

@@ -1,14 +1,16 @@
 """What a dataset that is Python code draws from the generators of torch, numpy and random, so that a batch can be made with the same draws.
 
-Their states are read before each batch, but of those that the dataset leaves alone only before every 16th: torch's costs a microsecond,
-random's ten, numpy's thirty.
+Their states are read before each batch (torch's costs a microsecond, random's ten, numpy's thirty), but not of those that the first batches
+have left alone: these are only glanced at, around every 16th.
 """
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import random
 from array import array
+from collections.abc import Callable
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -17,12 +19,8 @@ import torch
 _AT_FIRST, _EVERY = 8, 16
 
 
-class Draws(NamedTuple):
-    """`states`: of the generators that the dataset draws from, by name, before a batch was made. `late`: one of them was found to be drawn
-    from just now, so batches before may have drawn from it, too."""
-
-    states: dict[str, Any]
-    late: bool
+Draws = dict[str, Any]
+"""States of the generators that the dataset draws from, by name, before a batch was made."""
 
 
 class DrawWatch:
@@ -36,20 +34,22 @@ class DrawWatch:
     def before(self) -> Optional[Draws]:
         """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
         looks = self._looks()
-        self._then = {name: get() for name, (get, _) in _GENERATORS.items() if looks or name in self._drawn}
-        return Draws({name: self._then[name] for name in self._drawn}, False) if self._drawn else None
+        self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
+        return {name: self._then[name] for name in self._drawn} if self._drawn else None
 
     def after(self, draws: Optional[Draws]) -> Optional[Draws]:
         """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
-        looks, self._tasks = self._looks(), self._tasks + 1
-        if not looks:
-            return draws
-        new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(_GENERATORS[name][0](), then)}
-        if not new:
-            return draws
-        late = self._tasks > _AT_FIRST
+        new = set()
+        if self._looks():
+            new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(self._reader(name)(), then)}
+        whole = self._tasks < _AT_FIRST  # of a glance nothing can be put back
+        self._tasks += 1
         self._drawn |= new
-        return Draws({name: self._then[name] for name in self._drawn}, late)
+        return {name: self._then[name] for name in self._drawn} if new and whole else draws
+
+    def _reader(self, name: str) -> Callable[[], Any]:
+        generator = _GENERATORS[name]
+        return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
 
     def _looks(self) -> bool:
         return len(self._drawn) < len(_GENERATORS) and (self._tasks < _AT_FIRST or self._tasks % _EVERY == 0)
@@ -59,15 +59,13 @@ def put_back(draws: Union[None, bytes, Draws]) -> None:
     """The generators are where they were; `draws` may be pickled."""
     if isinstance(draws, bytes):
         draws = pickle.loads(draws)
-    for name, state in ({} if draws is None else draws.states).items():
-        _GENERATORS[name][1](state)
+    for name, state in (draws or {}).items():
+        _GENERATORS[name].put_back(state)
 
 
 def size_of(draws: Union[None, bytes, Draws]) -> int:
     """Bytes, about."""
-    if draws is None or isinstance(draws, bytes):
-        return len(draws or b"")
-    return sum(_BYTES[name] for name in draws.states)
+    return len(draws) if isinstance(draws, bytes) else sum(_BYTES[name] for name in draws or ())
 
 
 def _torchs() -> Any:
@@ -92,10 +90,22 @@ def _numpys() -> Any:
     return np.random.get_state(legacy=False)
 
 
-_GENERATORS: dict[str, tuple[Any, Any]] = {
-    "torch": (_torchs, _put_torchs),
-    "numpy": (_numpys, np.random.set_state),
-    "random": (_randoms, _put_randoms),
+def _glance_at_numpys() -> Any:
+    """The last words of the state and the place in them, which every draw moves; nothing of a generator of another kind."""
+    generator = np.random.mtrand._rand._bit_generator
+    return ctypes.string_at(generator.ctypes.state_address + 620 * 4, 5 * 4) if type(generator) is np.random.MT19937 else None
+
+
+class _Generator(NamedTuple):
+    state: Callable[[], Any]
+    put_back: Callable[[Any], None]
+    glance: Callable[[], Any]
+
+
+_GENERATORS = {
+    "torch": _Generator(_torchs, _put_torchs, _torchs),
+    "numpy": _Generator(_numpys, np.random.set_state, _glance_at_numpys),
+    "random": _Generator(_randoms, _put_randoms, _randoms),
 }
 _BYTES = {"torch": 5200, "numpy": 3000, "random": 2800}
 

@@ -68,15 +68,25 @@ def replayed(loader: Any, step: int, epoch: Optional[int], verify: bool) -> Any:
         if difference is not None:
             warnings.warn(
                 f"the replayed batch of epoch {log.number}, step {number} is not the one that was handed out: {difference}. "
-                + _why(known), stacklevel=3,
+                + (_approximate(loader, log, number, known) or _CHANGED), stacklevel=3,
             )  # fmt: skip
     return _on_device(loader, batch)
 
 
-def _why(step: Step) -> str:
-    if step.draws is None:
-        return "Files or tensors may have changed since, or the dataset draws random numbers from generators of its own"
-    return "Files or tensors may have changed since, or the dataset also draws from generators of its own"
+_CHANGED = "Files or tensors may have changed since, or the dataset draws random numbers from generators of its own"
+
+
+def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> Optional[str]:
+    """Why the batch may not be made again as it was; None where there is no sign of it."""
+    if make_plan(loader).job is not None or _has_place(loader):
+        return None
+    if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
+        return None
+    if any(other.draws is not None for at, other in log.steps.items() if other.worker == step.worker or at > number):
+        return "Approximate: the dataset draws random numbers, and it is not known where its generators stood before this batch"
+    if loader.num_workers > 0 and loader._in_threads():
+        return "Approximate if the dataset draws random numbers: its threads share the generators"
+    return None
 
 
 def seen(loader: Any, step: int, epoch: Optional[int], draws: bool) -> dict[str, Any]:
@@ -90,6 +100,8 @@ def seen(loader: Any, step: int, epoch: Optional[int], draws: bool) -> dict[str,
     if known is None:
         return {"epoch": log.number, "step": number, "worker": -1, "seed": log.base_seed, "hash": None}
     result = told(log, number, known)
+    if (why := _approximate(loader, log, number, known)) is not None:
+        result["approximate"] = why
     job = make_plan(loader).job
     if getattr(job, "leaves_out", False) and known.rows is not None:
         indices, occurrences = (known.rows, known.occurrences) if exact else _keys(loader, log, number, job, known.rows)
