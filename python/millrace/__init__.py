@@ -9,6 +9,7 @@ from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .estimate import Estimate, estimate
 from .flight.recorder import FlightRecorder
 from .flight.replaying import replay
 from .flight.signals import dump_on_signal
@@ -25,6 +26,7 @@ __all__ = [
     "CorruptDataError",
     "DataLoader",
     "DevicePrefetcher",
+    "Estimate",
     "FlightRecorder",
     "FrozenList",
     "Pad",
@@ -35,6 +37,7 @@ __all__ = [
     "default_convert",
     "dump_on_signal",
     "empty_cache",
+    "estimate",
     "frozen",
     "gather_state",
     "get_worker_info",
