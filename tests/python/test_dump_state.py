@@ -240,7 +240,8 @@ def run_stuck(hang, workers, *arguments):
 
 def test_a_signal_while_a_worker_hangs_in_c(tmp_path):
     path = tmp_path / "state.json"
-    out, err = run_stuck("ctypes.PyDLL(None).usleep(3_000_000)", 1, str(path))  # with the interpreter's lock
+    # With the interpreter's lock; a signal ends a call before its time.
+    out, err = run_stuck("end = time.time() + 3\n            while time.time() < end: ctypes.PyDLL(None).usleep(900_000)", 1, str(path))
     assert "mine" in out and out.endswith("28\n")
     assert "in __next__" in err  # this process's stacks
     state = json.loads(path.read_text())

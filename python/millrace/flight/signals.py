@@ -7,6 +7,7 @@ whoever handled the signal before, and is called as ever.
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import os
 import signal
@@ -20,6 +21,13 @@ from .dump import known_loaders, moment_of_process
 from .dump_text import as_text, written
 
 _installed: dict[int, _Watcher] = {}
+
+
+@atexit.register
+def _end_all() -> None:
+    """A dump that is under way is written to its end."""
+    for watcher in list(_installed.values()):
+        watcher.end()
 
 
 class SignalDump:
