@@ -283,3 +283,28 @@ def test_what_is_refused(tmp_path):
         millrace.dump_on_signal(signal.SIGKILL)
     with pytest.raises(FileNotFoundError, match="no folder"):
         millrace.dump_on_signal(signal.SIGUSR2, tmp_path / "nowhere" / "state.txt")
+
+
+# ---------------------------------------------------------------- samples that take too long
+
+
+@pytest.mark.parametrize("method", ["process", "thread"])
+def test_a_sample_that_takes_too_long_is_warned_of_once(tmp_path, caplog, method):
+    loader = DataLoader(
+        Hanging(tmp_path / "gate"), 2, num_workers=1, worker_method=method, flight=millrace.FlightRecorder(stuck_after=0.2)
+    )
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    deadline = time.monotonic() + 20
+    while not caplog.records and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    (tmp_path / "gate").touch()
+    list(iterator)
+    ours = [record.getMessage() for record in caplog.records if record.name == "millrace"]
+    assert len(ours) == 1 and "of Hanging works on samples [4, 5] for 0." in ours[0]
+
+
+def test_patience_is_positive():
+    with pytest.raises(ValueError, match="stuck_after=0"):
+        millrace.FlightRecorder(stuck_after=0)

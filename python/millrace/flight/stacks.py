@@ -9,6 +9,7 @@ import contextlib
 import faulthandler
 import os
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 SIGNAL = signal.SIGRTMIN + 9
 _READY = b"ready\n"
 _SETTLED_S = 0.02
+_asking = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _asking
+    _asking = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def new_stacks() -> Optional[Descriptor]:
@@ -42,7 +52,12 @@ def write_stacks_to(stacks: Optional[Descriptor]) -> None:
 
 def stacks_of(ends: Sequence[Any], patience: float = 0.5) -> list[Optional[list[str]]]:
     """Of workers as WorkerEnd knows them: lines of text, innermost call first; None of one that has not answered within `patience` seconds.
-    Any thread of the parent, one at a time."""
+    Any thread of the parent; one waits for another."""
+    with _asking:
+        return _answers(ends, patience)
+
+
+def _answers(ends: Sequence[Any], patience: float) -> list[Optional[list[str]]]:
     asked = [_ask(end) for end in ends]
     texts: list[bytes] = [b""] * len(asked)
     deadline = time.monotonic() + patience

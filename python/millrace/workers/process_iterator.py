@@ -143,6 +143,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
+            if stacks is not None:
+                channel.parents_ends.add(stacks.fd)  # from here on: this worker has its own
             self._poll.register(end.answers.fd, select.POLLIN)
             if end.pidfd >= 0:
                 channel.parents_ends.add(end.pidfd)
