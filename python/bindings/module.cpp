@@ -30,5 +30,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_lines(m);
   bind_json(m);
   bind_flight(m);
+  bind_stacks(m);
   bind_trace(m);
 }

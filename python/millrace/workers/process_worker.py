@@ -27,6 +27,7 @@ from .. import _core
 from ..flight.draws import DrawWatch, put_back
 from ..flight.stacks import write_stacks_to
 from ..ledger.board import clock_on
+from ..ledger.stacks import StackSampler
 from ..ledger.stages import IDLE, SAMPLE, SEND, START, enter
 from . import channel
 from .batches import pack_value
@@ -142,8 +143,11 @@ class _Worker:
         self._seed()
         self._start_user_code()
         put_back(self._job.draws)
+        self._stacks = StackSampler(self._dataset, self._clock)
         while True:
             enter(IDLE)
+            if not self._inbox:
+                self._stacks.tell()
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
             enter(SEND)
             if kind == channel.STOP:
@@ -233,7 +237,8 @@ class _Worker:
             try:
                 enter(SAMPLE)
                 self._draws = None if watch is None else watch.before()
-                value = self._fetcher.fetch(index)
+                with self._stacks:
+                    value = self._fetcher.fetch(index)
                 if watch is not None:
                     self._draws = watch.after(self._draws)
                 enter(SEND)
