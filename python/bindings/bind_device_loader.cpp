@@ -33,19 +33,21 @@ DeviceDecoding decoding_of(const py::object& decoding, int device) {
 struct Loader : ImageEngine<DeviceLoader> {
   std::shared_ptr<TensorDevice> device;
 
-  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory,
+  Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory,
          const py::object& where, const py::object& decoding, bool balances, int ahead)
       : device(tensor_device_of(where)) {
     DeviceLoaderOptions options;
     options.loader = {threads, slots, error_policy(on_error), drop_last, block_source(memory)};
     options.balances = balances;
     options.ahead = ahead;
-    native = std::make_unique<DeviceLoader>(native_dataset(dataset), options, device, decoding_of(decoding, device->where().index()));
+    dataset = native_dataset(images);
+    native = std::make_unique<DeviceLoader>(dataset, options, device, decoding_of(decoding, device->where().index()));
   }
   py::object next(double timeout) {
     DeviceBatch batch;
     const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == DeviceLoader::Status::end) return py::none();
+    keys = std::move(batch.keys);
     const OutputShape& shape = batch.shape;
     const auto tensor = [this](const DeviceBlock& block, DType type, std::vector<int64_t> sizes) {
       TensorField field;

@@ -15,8 +15,9 @@ namespace {
 struct Loader : ImageEngine<DataLoader> {
   std::vector<Hole> holes;  // of the batch that next() gave last
 
-  Loader(const py::object& dataset, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory) {
-    native = DataLoader::create(native_dataset(dataset), {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
+  Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory) {
+    dataset = native_dataset(images);
+    native = DataLoader::create(dataset, {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
   }
 
   py::object next(double timeout) {
@@ -24,6 +25,7 @@ struct Loader : ImageEngine<DataLoader> {
     const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == DataLoader::Status::end) return py::none();
     holes = std::move(batch.holes);
+    keys = std::move(batch.keys);
     const OutputShape& shape = batch.shape;
     auto images = py::reinterpret_steal<py::object>(
         tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));

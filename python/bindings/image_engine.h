@@ -1,9 +1,13 @@
 // ImageEngine: what the bindings of the two image engines share, the one whose batches lie on the host and the one of a device's.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings.h"
 
@@ -12,6 +16,8 @@ namespace millrace::python {
 template <class Native>
 struct ImageEngine {
   std::unique_ptr<Native> native;
+  std::shared_ptr<const ImageDataset> dataset;
+  std::vector<RowKey> keys;  // of the batch that next() gave last
 
   ~ImageEngine() {
     // Joining waits for workers, and a worker may be waiting for the GIL inside a fallback decode.
@@ -37,6 +43,57 @@ struct ImageEngine {
     native->skip(list);
   }
 
+  // (files' indices, which occurrence of each this was, or None where each was the first)
+  py::tuple last_keys() const {
+    const auto rows = static_cast<py::ssize_t>(keys.size());
+    py::array_t<int64_t> indices(rows);
+    py::array_t<uint32_t> occurrences(rows);
+    bool repeats = false;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      indices.mutable_data()[i] = keys[i].index;
+      occurrences.mutable_data()[i] = keys[i].occurrence;
+      repeats |= keys[i].occurrence != 0;
+    }
+    return py::make_tuple(std::move(indices), repeats ? py::object(std::move(occurrences)) : py::none());
+  }
+
+  py::dict moment() const {
+    const auto now = [this] {
+      py::gil_scoped_release release;
+      return native->moment();
+    }();
+    constexpr std::array<const char*, 3> kDoing{"idle", "read", "make"};
+    py::list threads;
+    for (const LoaderMoment::Thread& thread : now.threads) {
+      py::dict entry;
+      entry["doing"] = kDoing[static_cast<size_t>(thread.doing)];
+      entry["seconds"] = thread.seconds;
+      if (thread.doing != Doing::nothing) {
+        entry["index"] = thread.index;
+        entry["sample_seconds"] = thread.sample_seconds;
+        entry["path"] = to_path(name_of(thread.index));
+      }
+      threads.append(std::move(entry));
+    }
+    py::dict result;
+    result["threads"] = std::move(threads);
+    result["outstanding"] = now.outstanding;
+    result["claimed"] = now.claimed;
+    result["complete"] = now.complete;
+    result["unfinished_rows"] = now.unfinished_rows;
+    result["slots"] = now.slots;
+    result["free_slots"] = now.free_slots;
+    return result;
+  }
+
+  std::string name_of(int64_t index) const {
+    try {
+      return dataset->files->name(index);
+    } catch (const std::exception&) {  // done meanwhile
+      return {};
+    }
+  }
+
   void close() {
     py::gil_scoped_release release;
     native->close();
@@ -52,6 +109,8 @@ void def_engine(py::class_<Engine>& engine) {
       .def("end_epoch", [](Engine& e) { e.native->end_epoch(); })
       .def("next", &Engine::next, py::arg("timeout") = 0.0)
       .def("close", &Engine::close)
+      .def_property_readonly("keys", &Engine::last_keys)
+      .def("moment", &Engine::moment)
       .def("stats", &Engine::stats);
 }
 

@@ -11,6 +11,9 @@ from .benching import bench
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .estimate import Estimate, estimate
+from .flight.recorder import FlightRecorder
+from .flight.replaying import replay
+from .flight.signals import dump_on_signal
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
@@ -25,6 +28,7 @@ __all__ = [
     "DataLoader",
     "DevicePrefetcher",
     "Estimate",
+    "FlightRecorder",
     "FrozenList",
     "Pad",
     "UnavailableError",
@@ -33,6 +37,7 @@ __all__ = [
     "datasets",
     "default_collate",
     "default_convert",
+    "dump_on_signal",
     "empty_cache",
     "estimate",
     "frozen",
@@ -42,6 +47,7 @@ __all__ = [
     "merge_states",
     "nvtx",
     "rank_report",
+    "replay",
     "samplers",
     "transforms",
     "uninstall",

@@ -395,6 +395,13 @@ class Loader:
         anything in them. With on_error="leave" only, which takes pipelines with a fixed shape."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    @property
+    def keys(self) -> tuple[NDArray[np.int64], Optional[NDArray[np.uint32]]]:
+        """Of the batch that next() gave last, by row: the indices of the samples in it, and which occurrence of its index each is (None:
+        each the first)."""
+    def moment(self) -> dict[str, Any]:
+        """What it is doing: {"threads": [{doing: "idle", "read" or "make", seconds, index, sample_seconds, path}], the consumer's last,
+        outstanding, claimed, complete: batches, unfinished_rows of the oldest, slots, free_slots}. Any thread."""
     def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
         """StageClock.read() of each of its threads."""
 
@@ -419,6 +426,9 @@ class DeviceLoader:
     def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, torch.Tensor]]: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    @property
+    def keys(self) -> tuple[NDArray[np.int64], Optional[NDArray[np.uint32]]]: ...
+    def moment(self) -> dict[str, Any]: ...
     def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
         """StageClock.read() of each of its threads, the one that feeds the device last."""
 
@@ -953,6 +963,15 @@ class FusedPlan:
         place: _Place,
     ) -> None:
         """`pictures`: (address, width, height, pitch in bytes, bytes per pixel)."""
+
+def hash_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """XXH64 (seed 0) of each row of uint8 (rows, bytes), about 10 GB/s."""
+
+def wake_on_signal(signal: int, fd: int) -> None:
+    """A byte is written to `fd` whenever `signal` comes, then the handler that was there before is called. ValueError: it cannot be caught."""
+
+def unwake_on_signal(signal: int) -> bool:
+    """The reverse; True: the handler that was there before is back."""
 
 def stack_ends(codes: list[Any]) -> None:
     """Code objects that call the user's code: stacks end with the first of them."""

@@ -17,6 +17,9 @@ from .advice import Advice, advice_of
 from .data_parallel import EQUAL_STEPS, Part, part_of
 from .devices import Device, device_of
 from .errors import UnavailableError
+from .flight.dump import known
+from .flight.methods import Recorded
+from .flight.recorder import FlightRecorder, recorder_of
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
@@ -26,7 +29,7 @@ from .prefetch import checked_depth, prefetched
 from .report import Report, report_of
 from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
-from .state import Progress, SavedState, fingerprint
+from .state import Progress, SavedState, before_first_epoch, fingerprint
 from .stream_iterator import StreamIter, seen_as_inline
 from .workers import InlineIter, ProcessIter, ThreadIter
 
@@ -37,7 +40,7 @@ _ON_ERROR = ("raise", "skip", "replace")
 _WORKER_METHODS = ("auto", "process", "thread")
 
 
-class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Replaceable):
+class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], metaclass=Replaceable):
     """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
 
     Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)` looks at the dataset,
@@ -79,6 +82,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         nvJPEG and one kernel, in threads and streams of its own (also without workers), with the same crops, flips and colours at the
         same seed; the CPU makes what nvJPEG cannot do, and errors are the CPU's. UnavailableError at `iter()` where it cannot be.
         "auto": the GPU gets a share that keeps both sides busy, or nothing where it cannot be, and `explain()` says why.
+
+    flight: what is remembered of the batches handed out, for replay() and seen(): a FlightRecorder with settings of your own; True: one
+        with the usual ones; False: nothing.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types, one line of sampler
     calls in the consumer's thread, laziness without workers, `timeout`, persistent workers, frameworks' isinstance tests.
@@ -140,6 +146,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         device: Union[None, str, int, torch.device] = None,
         prefetch_to_device: int = 2,
         decode: Literal["cpu", "gpu", "auto"] = "cpu",
+        flight: Union[bool, FlightRecorder] = True,
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -151,6 +158,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
         if decode not in DECODE:
             raise ValueError(f"decode={decode!r} is unknown; use one of {', '.join(map(repr, DECODE))}")
+        if not isinstance(flight, (bool, FlightRecorder)):
+            raise ValueError(f"flight={flight!r} is no FlightRecorder; use millrace.FlightRecorder(...), True or False")
         if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
             raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
         if process_group is not None or mesh_dim is not None:
@@ -175,6 +184,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             self.device = self._device_argument
         self.prefetch_to_device = checked_depth(prefetch_to_device)
         self.decode = decode
+        self.flight = flight
         self._millrace_run = None
         self._millrace_progress = None
         self._millrace_saved = None
@@ -210,7 +220,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         """torch's iterator. That of a stream keeps nothing for the next epoch, so persistent_workers need not keep it."""
         if isinstance(self._iterator, StreamIter):
             self._iterator = None
-        return super().__iter__()
+        batches = super().__iter__()
+        if self._millrace_progress is not None:
+            self._millrace_progress.remember_start()
+        known(self)
+        return batches
 
     def _prefetched(self, device: Device, *options: Any) -> Iterator[Any]:
         """What a DevicePrefetcher around this loader iterates over: batches that are made for its device."""
@@ -238,6 +252,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             warnings.warn(advice, stacklevel=5)
         if self.num_workers > 0:
             self.check_worker_number_rationality()
+        recorder_of(self)  # here: what follows may see a copy of this loader
         record = RunRecord(self._engine_name(plan), ledger)
         ledger.native = plan.job is not None
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved)
@@ -336,7 +351,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             return copy.deepcopy(self._millrace_saved)
         progress = self._millrace_progress
         if progress is None or not progress.is_under_way:
-            progress = Progress.before_first_epoch(self)
+            progress = before_first_epoch(self)
         return progress.state(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

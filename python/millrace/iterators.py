@@ -109,13 +109,20 @@ class _NativeIter:
         ledger = self._record.ledger
         before = ledger.begin(HANDOVER)
         try:
-            return super().__next__()  # type: ignore[misc]
+            batch = super().__next__()  # type: ignore[misc]
+            if self._progress.log is not None:
+                self._progress.log.hash(batch)
+            return batch
         except StopIteration:
             self._progress.finish()
             ledger.finish(before)
             raise
         finally:
             ledger.leave(before)
+
+    def _keys(self) -> Any:
+        """Which samples the batch came to be made of, for the flight recorder; None where the index list says it."""
+        return self._engine.keys if self._job.leaves_out and self._progress.log is not None else None
 
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)
@@ -174,7 +181,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
         self._outstanding = False
         if batch is None:
             raise StopIteration
-        self._progress.turn()
+        self._progress.turn(rows=self._keys())
         return self._batch(batch)
 
 
@@ -266,7 +273,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._pending.popleft()
         if error is None and batch is None:  # on_error="skip": no rows are left
             self._end()
-        self._progress.turn()
+        self._progress.turn(rows=self._keys() if error is None else None)
         self._try_put_index()
         # Step by step, because drawing them all at once would delay the first batch.
         for _ in range(min(self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE)):

@@ -19,11 +19,13 @@ from .run_record import empty_counters
 
 
 class _Task:
-    __slots__ = ("samples", "ticket", "done", "batch", "error")
+    __slots__ = ("samples", "ticket", "done", "batch", "error", "began", "thread")
 
     def __init__(self, ticket: Any, samples: int) -> None:
         self.ticket, self.samples = ticket, samples
         self.done = False
+        self.began = 0.0  # time.monotonic()
+        self.thread = ""  # that makes it
         self.batch: Any = None
         self.error: Optional[BaseException] = None
 
@@ -103,6 +105,7 @@ class _Shared:
 
     def make(self, task: _Task, kept: type[BaseException]) -> None:
         """Errors that are `kept` are raised when the batch's turn comes."""
+        task.began, task.thread = time.monotonic(), threading.current_thread().name
         before = enter(COLLATE)
         try:
             task.batch = self.maker.make(task.ticket)
@@ -199,6 +202,18 @@ class PoolEngine:
                 thread.join()
         self._threads = []
         self._maker.close()
+
+    def moment(self) -> dict[str, Any]:
+        """What it is doing, as `_core.Loader.moment()` says it; "threads" are those that make a batch. Any thread."""
+        shared, now = self._shared, time.monotonic()
+        with shared.lock:
+            tasks, claimed = list(shared.tasks), shared.claimed
+        busy = [
+            {"doing": "make", "name": task.thread, "seconds": now - task.began, "samples": task.samples}
+            for task in tasks[:claimed] if not task.done and task.began
+        ]  # fmt: skip
+        complete = sum(task.done for task in tasks)
+        return {"threads": busy, "outstanding": len(tasks), "claimed": claimed, "complete": complete, "slots": self._slots}
 
     def clocks(self) -> list[Any]:
         return [clock.read() for clock in self._clocks]

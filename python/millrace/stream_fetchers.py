@@ -17,6 +17,7 @@ import torch
 
 from . import _core
 from .errors import CorruptDataError
+from .flight.recorder import Names
 from .ledger.stages import COLLATE, WAIT, during
 from .lowering import StreamJob
 
@@ -51,6 +52,7 @@ class StreamFetcher:
         self.ended = self.closed = False
         self.dataset = self
         self.dataset_iter = object()  # has no state of its own
+        self.names = Names()  # of the samples in the batch that was made last
         self.engine = job.open(self._tickets, threads, memory)
         self.engine.start_epoch(seed, 0)
 
@@ -77,6 +79,8 @@ class StreamFetcher:
         self._tickets.drop_before(2**62)  # and with them shards that are open; who keeps the iterator does not keep these
 
     def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
+        place = self._job.position
+        self.names = Names((sample[place].url, sample[place].key) for sample in samples)
         with during(COLLATE):
             batch = self._job.collated(pictures, samples)
             return batch if self._convert is None else self._convert(batch)

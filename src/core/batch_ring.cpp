@@ -177,6 +177,10 @@ Lease BatchRing::acquire_overflow(size_t bytes) {
 }
 
 int BatchRing::slots() const { return state_->slots; }
+int BatchRing::lent() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->lent;
+}
 int64_t BatchRing::overflow_count() const { return state_->overflow_count.load(std::memory_order_relaxed); }
 
 }  // namespace millrace

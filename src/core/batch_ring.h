@@ -69,6 +69,7 @@ class BatchRing {
   Lease acquire_overflow(size_t bytes);
 
   int slots() const;
+  int lent() const;  // slots, at this moment
   int64_t overflow_count() const;  // since construction
 
  private:

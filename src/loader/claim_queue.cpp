@@ -94,6 +94,18 @@ bool ClaimQueue::empty() const {
   return tasks_.empty();
 }
 
+LoaderMoment ClaimQueue::moment() const {
+  LoaderMoment result;
+  result.slots = ring_->slots();
+  result.free_slots = result.slots - ring_->lent();
+  const Lock lock(mutex_);
+  result.outstanding = static_cast<int64_t>(tasks_.size());
+  result.claimed = static_cast<int64_t>(claim_);
+  for (const auto& task : tasks_) result.complete += task->unfinished == 0;
+  if (!tasks_.empty()) result.unfinished_rows = tasks_.front()->unfinished;
+  return result;
+}
+
 bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure) {
   std::shared_ptr<BatchTask> thrown_away;  // dropped without the lock
   Lock lock(mutex_);

@@ -47,6 +47,7 @@ class ClaimQueue {
   void discard_all();
   void close();
   bool empty() const;
+  LoaderMoment moment() const;  // without threads
 
   // --- workers, and the consumer when it works itself ---
   // Settles the row in `claim`, if there is one, with its failure, if there was any; then claims the next one.

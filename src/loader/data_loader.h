@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "core/batch_ring.h"
+#include "loader/epoch_keys.h"
 #include "loader/image_dataset.h"
 #include "millrace/error.h"
+#include "trace/activity.h"
 #include "trace/stage_clock.h"
 
 namespace millrace {
@@ -60,6 +62,7 @@ struct Batch {
   Lease images;       // rows x shape elements, dense
   std::vector<int64_t> labels;
   std::vector<Hole> holes;  // by row; `leave` only
+  std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index
 };
 
 // More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by epoch.
@@ -73,6 +76,21 @@ struct LoaderStats {
   int64_t overflow_slots = 0;
   int64_t left_out = 0;             // samples; none under `raise`
   std::vector<SampleError> errors;  // the first kMostErrors of them, in the order of their rows
+};
+
+// What a loader is doing at this moment.
+struct LoaderMoment {
+  struct Thread {
+    Doing doing = Doing::nothing;
+    int64_t index = -1;
+    double seconds = 0, sample_seconds = 0;  // in this step, and with this sample
+  };
+  std::vector<Thread> threads;  // the workers, then the consumer
+  int64_t outstanding = 0;      // batches that were submitted and not handed out
+  int64_t claimed = 0;          // of these, batches all of whose rows are made or in work
+  int64_t complete = 0;         // and those that are ready
+  int64_t unfinished_rows = 0;  // of the oldest batch
+  int slots = 0, free_slots = 0;
 };
 
 class DataLoader {
@@ -98,6 +116,7 @@ class DataLoader {
 
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
+  virtual LoaderMoment moment() const = 0;  // any thread; waits for no sample
   virtual std::vector<StageReading> clocks() const = 0;  // where the time of each of its threads went
 };
 

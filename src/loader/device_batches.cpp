@@ -74,6 +74,7 @@ BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
   out.rows = batch.rows;
   out.shape = batch.shape;
   out.type = batch.type;
+  out.keys = std::move(batch.keys);
   const HostBlock labels{batch.labels.data(), batch.labels.size() * sizeof(int64_t), nullptr, false};
   out.labels = copier_.copy({&labels, 1}).front();
   out.images = {device_->allocate(static_cast<size_t>(batch.rows) * row_bytes, copier_.stream()), 0};

@@ -128,6 +128,13 @@ class DeviceLoader::Impl {
     result.wait_seconds = static_cast<double>(waited_ns_) * 1e-9;  // the engine knows only how long the device thread waited
     return result;
   }
+  LoaderMoment moment() const {
+    LoaderMoment result = engine_.moment();
+    const std::lock_guard lock(mutex_);
+    result.outstanding = submitted_ - handed_out_;
+    result.complete = static_cast<int64_t>(ready_.size());
+    return result;
+  }
   int64_t left_to_device() const { return share_->left(); }
   std::vector<StageReading> clocks() const {
     std::vector<StageReading> result = engine_.clocks();
@@ -275,6 +282,7 @@ void DeviceLoader::close() {
   if (!in_child()) impl_->close();
 }
 LoaderStats DeviceLoader::stats() const { return impl().stats(); }
+LoaderMoment DeviceLoader::moment() const { return impl().moment(); }
 std::vector<StageReading> DeviceLoader::clocks() const { return in_child() ? std::vector<StageReading>{} : impl_->clocks(); }
 int64_t DeviceLoader::left_to_device() const { return impl().left_to_device(); }
 

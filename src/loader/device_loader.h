@@ -57,6 +57,7 @@ struct DeviceBatch {
   DType type = DType::f32;
   DeviceBlock images;  // rows x shape elements, dense
   DeviceBlock labels;  // rows of i64
+  std::vector<RowKey> keys;  // as Batch has them
 };
 
 class DeviceLoader {
@@ -79,6 +80,7 @@ class DeviceLoader {
   Status next(DeviceBatch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
+  LoaderMoment moment() const;  // of the engine, whose consumer is the device thread
   std::vector<StageReading> clocks() const;  // the device thread's is the last
   int64_t left_to_device() const;  // pictures so far
 

@@ -209,6 +209,8 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   out.holes = std::exchange(holes_, {});
   for (int64_t row = 0; row < task.rows; ++row)
     out.labels.push_back(source_.labels.empty() ? 0 : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
+  task.keys.resize(static_cast<size_t>(task.rows));
+  out.keys = std::move(task.keys);
   if (bytes < kSmallFieldBytes) {
     out.images = Lease::copy_of(task.lease.data(), bytes);
   } else {
@@ -243,6 +245,20 @@ LoaderStats Engine::stats() const {
   };
   add(consumer_.times());
   for (const auto& worker : workers_) add(worker->times());
+  return result;
+}
+
+LoaderMoment Engine::moment() const {
+  LoaderMoment result = queue_->moment();
+  const int64_t now = now_ns();
+  const auto add = [&](const RowWorker& worker) {
+    const Activity::Moment doing = worker.doing();
+    const bool works = doing.doing != Doing::nothing;
+    const auto seconds = [&](int64_t since) { return works ? static_cast<double>(now - since) * kSecondsPerNs : 0.0; };
+    result.threads.push_back({doing.doing, doing.index, seconds(doing.since_ns), seconds(doing.sample_ns)});
+  };
+  for (const auto& worker : workers_) add(*worker);
+  add(consumer_);
   return result;
 }
 

@@ -4,8 +4,8 @@
 //
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
 // same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
-// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() from
-// any (its own lock).
+// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() and
+// moment() from any (their own locks).
 // Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
 #pragma once
 
@@ -42,6 +42,7 @@ class Engine {
   DataLoader::Status next(Batch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
+  LoaderMoment moment() const;
   std::vector<StageReading> clocks() const;  // of its threads
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
   // and the destructor must run on another thread.

@@ -32,6 +32,7 @@ void RowWorker::make(BatchTask& task, int64_t row) {
   if (key.index < 0 || key.index >= source_.size)
     throw Error(ErrorKind::out_of_range, "index " + std::to_string(key.index) + " is out of range for a dataset of " +
                                              std::to_string(source_.size) + " samples");
+  ActiveSample active(activity_, key.index);
   if (!maker_) maker_ = whole_ ? source_.make_whole_maker(&times_) : source_.make_maker(&times_);
   const OutputShape shape = maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
   uint8_t* memory = nullptr;
@@ -40,6 +41,7 @@ void RowWorker::make(BatchTask& task, int64_t row) {
   } catch (...) {
     throw NotTheSample{std::current_exception()};
   }
+  active.makes();
   maker_->finish(memory);
   task.asides[static_cast<size_t>(row)] = maker_->take_aside();
 }

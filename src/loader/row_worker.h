@@ -10,6 +10,7 @@
 
 #include "loader/batch_task.h"
 #include "loader/row_source.h"
+#include "trace/activity.h"
 #include "trace/stage_times.h"
 
 namespace millrace {
@@ -29,6 +30,7 @@ class RowWorker {
 
   StageTimes& times() { return times_; }
   const StageTimes& times() const { return times_; }
+  Activity::Moment doing() const { return activity_.now(); }  // from any thread
 
  private:
   bool replace(BatchTask& task, int64_t row, RowFailure& failure);
@@ -37,6 +39,7 @@ class RowWorker {
   const ErrorPolicy policy_;
   const bool whole_;
   StageTimes times_;
+  Activity activity_;
   std::unique_ptr<RowMaker> maker_;  // made on first use, in the thread that uses it
   std::vector<uint8_t> elsewhere_;
 };

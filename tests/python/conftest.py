@@ -3,8 +3,9 @@
 import signal
 
 import pytest
-from loader_data import torchvision_or_skip
+from loader_data import make_folder, torchvision_or_skip
 from pictures import make_jpeg_folder
+from stream_cases import write_shards
 
 # A shell that starts its jobs in the background tells them to ignore Ctrl-C, and Python then never raises KeyboardInterrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -20,3 +21,17 @@ def torchvision():
 def jpeg_folder(tmp_path_factory):
     """Path of a folder of 3 classes with 8 JPEGs each. Read only."""
     return make_jpeg_folder(tmp_path_factory.mktemp("jpegs") / "root")
+
+
+@pytest.fixture(scope="session")
+def replay_folder(tmp_path_factory):
+    """Path of a folder of 21 small JPEGs of three classes. Read only."""
+    root = tmp_path_factory.mktemp("replay") / "root"
+    make_folder(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def replay_shards(tmp_path_factory):
+    """Path of a folder of four shards of pictures, as stream_cases.py has them. Read only."""
+    return write_shards(tmp_path_factory.mktemp("replay shards"))

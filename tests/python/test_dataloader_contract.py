@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 import millrace
 
 COUNT = 10
-RANKS = ("equal_steps", "auto_epoch", "process_group", "mesh_dim", "device", "prefetch_to_device", "decode")
+RANKS = ("equal_steps", "auto_epoch", "process_group", "mesh_dim", "device", "prefetch_to_device", "decode", "flight")
 T = TypeVar("T")
 
 

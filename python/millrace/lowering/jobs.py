@@ -35,6 +35,7 @@ class Engine(Protocol):
     def next(self, timeout: float = 0.0) -> Any: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    def moment(self) -> dict[str, Any]: ...
     def clocks(self) -> list[Any]: ...
 
 
@@ -230,6 +231,10 @@ class RowsEngine:
     def close(self) -> None:
         self._gather.close()
         self._turns.clear()
+
+    def moment(self) -> dict[str, Any]:
+        """What it is doing, as far as it is known: batches that were asked for."""
+        return {"threads": [], "outstanding": len(self._turns)}
 
     def clocks(self) -> list[Any]:
         return self._gather.clocks()

@@ -1,5 +1,6 @@
 """Resume: what a loader's state is made of, and how an epoch goes on from it."""
 
+from .before_first import before_first_epoch
 from .index_feed import FedSampler, IndexFeed
 from .merging import gather_state, merge_states
 from .progress import Progress
@@ -11,6 +12,7 @@ __all__ = [
     "IndexFeed",
     "Progress",
     "SavedState",
+    "before_first_epoch",
     "dataset_parts",
     "fingerprint",
     "gather_state",

@@ -92,6 +92,7 @@ class IndexFeed:
         self._again = list(self._start.again)  # lists that come again behind the last one
         self._last = self._at = _Place(self._start.lists, self._start.samples, None)  # of what was drawn, and handed out
         self._ahead: deque[_Place] = deque()  # between the two
+        self._lists_ahead: deque[Any] = deque()  # and their lists, without keep_items
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the highest handed out.
         self._items: dict[int, Any] = {}
         self._drawn, self._reached = 0, -1
@@ -111,6 +112,8 @@ class IndexFeed:
         if self._keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
+        else:
+            self._lists_ahead.append(item)
         return item
 
     def _next_item(self) -> Any:
@@ -150,13 +153,16 @@ class IndexFeed:
             self._again.append(item)
         return item
 
-    def handed_out(self, number: int) -> None:
-        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`."""
+    def handed_out(self, number: int) -> Any:
+        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`. The list."""
         if not self._keep_items:
             self._at = self._ahead.popleft()
-        elif self._items.pop(number, None) is not None:
+            return self._lists_ahead.popleft()
+        item = self._items.pop(number, None)
+        if item is not None:
             while self._reached < number:
                 self._reached, self._at = self._reached + 1, self._ahead.popleft()
+        return item
 
     @property
     def lists_out(self) -> int:

@@ -19,13 +19,14 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
-from .dataset_epochs import declared_steps, epoch_of, own_steps, tell_workers
-from .generators import EarlyDraws, draw_base_seed, generator_states, global_generator_at, own_generators
+from .dataset_epochs import declared_steps, own_steps, tell_workers
+from .generators import EarlyDraws, draw_base_seed, global_generator_at, own_generators
 from .index_feed import IndexFeed, Steps
 from .index_lists import draws_unknown
+from .remembering import Remembering
 from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, FeedStart, SavedState, fingerprint
-from .stateful import dataset_parts, is_stateful, state_of
+from .stateful import dataset_parts, is_stateful
 from .worker_places import WorkerPlaces
 
 _logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ _FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yiel
 _ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "drew_when_made", "pending", "again")
 
 
-class Progress:
+class Progress(Remembering):
     """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
 
     def __init__(self, loader: Any, saved: Optional[SavedState] = None, previous: Optional[Progress] = None) -> None:
@@ -75,6 +76,7 @@ class Progress:
         self._parts: tuple[Any, Any] = (None, None)
         self._held: Optional[deque[Callable[[], None]]] = None  # turns of batches that wait elsewhere for the consumer; see hold()
         self._most_held = 0
+        self._begin_remembering(loader, previous)
         self._left_out_then: Optional[int] = None  # when the batch was made that was handed out last
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
@@ -82,34 +84,6 @@ class Progress:
             self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.feed
             if saved.workers_then != self.workers:
                 saved.last_worker, saved.replay = -1, 0
-
-    @staticmethod
-    def before_first_epoch(loader: Any) -> Progress:
-        """What an iterator made now would begin with. Nothing is started, and no generator moves."""
-        progress = Progress(loader)
-        generators = progress._generators
-        start = FeedStart()
-        if progress._draws_unknown:  # before the base seed or behind it
-            states = generator_states(generators, pythons=True)
-            start.generators = {name: packed(state) for name, state in states.items()}
-            start.drew_when_made = True
-        elif loader.generator is None:
-            with global_generator_at(torch.get_rng_state()):
-                progress._base_seed = draw_base_seed()
-                start.generators["global"] = packed(torch.get_rng_state())
-        else:
-            twin = torch.Generator().set_state(loader.generator.get_state())
-            progress._base_seed = draw_base_seed(twin)
-            start.generators["loader"] = packed(twin.get_state())
-            start.generators["global"] = packed(torch.get_rng_state())
-        if "sampler" in generators and not start.drew_when_made:
-            start.generators["sampler"] = packed(generators["sampler"].get_state())
-        progress._dataset_epoch = epoch_of(loader.dataset)
-        progress._feed = IndexFeed(loader._index_sampler, None, generators, start)
-        progress._snapshot = progress._now() if progress._every != 1 else None
-        unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None
-        progress._parts = (state_of(loader.dataset), unread)
-        return progress
 
     # ---------------------------------------------------------------- told by iterators
 
@@ -165,6 +139,7 @@ class Progress:
         self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
         if self._part is not None and not self.as_arrays:  # ranks that read different samples draw differently in Python
             iterator._base_seed += self._part.rank * max(1, self.workers)
+        self._iterator_seed, self._dataset, self.iterator = iterator._base_seed, iterator._dataset, weakref.ref(iterator)
 
     def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
         """The index lists of the epoch that begins; IndexFeed says what `made` is."""
@@ -184,6 +159,7 @@ class Progress:
         self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps, self._before_made)
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
+        self._begin_log(start, steps)
         if self._asks_workers and not self.streams:
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
         return self._feed
@@ -193,22 +169,30 @@ class Progress:
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
-    def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None) -> None:
-        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free."""
+    def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None, rows: Any = None, draws: Any = None) -> None:
+        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free. For the flight recorder:
+        `rows`, its samples, where they are not those of the list, and what was drawn before it."""
+        if self.log is not None:
+            self.log.made()
         if self._held is None:
-            self._turn(number, worker, state)
+            self._turn(number, worker, state, rows, draws)
             return
         parts, left_out = self._live_parts(), self.left_out()
-        self._held.append(lambda: self._turn(number, worker, state, parts, left_out))
+        self._held.append(lambda: self._turn(number, worker, state, rows, draws, parts, left_out))
 
-    def _turn(self, number: int, worker: Optional[int], state: Any, parts: Any = None, left_out: Optional[int] = None) -> None:
+    def _turn(
+        self, number: int, worker: Optional[int], state: Any, rows: Any, draws: Any, parts: Any = None, left_out: Optional[int] = None
+    ) -> None:
         if parts is not None:
             self._parts = parts
         self._left_out_then = left_out
-        self._yielded += 1
-        self._feed.handed_out(number)
+        if not self._asks_workers:
+            self.remember_start()  # where the samplers stood when the first list was drawn
+        item = self._feed.handed_out(number)
         if worker is not None:
             self.places.handed_out(worker, state)
+        self._yielded += 1
+        self._remember(item if rows is None and not self.streams else rows, worker, draws)
         if self._every > 1 and self._yielded % self._every == 0:
             self._snapshot = self._now()
 
@@ -328,6 +312,11 @@ class Progress:
 
     def state(self, loader: Any) -> dict[str, Any]:
         """A new dict, which nothing changes later; of JSON's types, if what users' objects put into it is."""
+        state = self._state()
+        state["millrace"]["fingerprint"] = fingerprint(loader)
+        return state
+
+    def _state(self) -> dict[str, Any]:
         self.places.check()
         if self.workers == 0:
             state = self._inline_state()
@@ -339,7 +328,6 @@ class Progress:
                 "_iterator_finished": self.finished,
                 "millrace": snapshot.pop("millrace"),
             }
-        state["millrace"] = {**state["millrace"], "fingerprint": fingerprint(loader)}
         return copy.deepcopy(state)
 
     def _inline_state(self) -> dict[str, Any]:
@@ -377,7 +365,7 @@ class Progress:
     def _own(self, feed: dict[str, Any]) -> dict[str, Any]:
         """What torchdata's keys have no place for."""
         order = {key: feed[key] for key in _ORDER_KEYS if key in feed}
-        own = {"version": VERSION, "base_seed": self._base_seed, "epoch": self.epoch, "order": order}
+        own = {"version": VERSION, "base_seed": self._base_seed, "epoch": self.epoch, "number": self.number, "order": order}
         if self._dataset_epoch is not None:
             own["dataset_epoch"] = self._dataset_epoch
         if self.places.ended and not self.finished:
@@ -390,7 +378,7 @@ class Progress:
     def __getstate__(self) -> dict[str, Any]:
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
         return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}, "_part": None,
-                "_held": None}  # fmt: skip
+                "_held": None, **self._forgotten}  # fmt: skip
 
 
 def _nothing() -> None:

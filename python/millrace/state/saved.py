@@ -49,6 +49,7 @@ class SavedState:
     fingerprint: Optional[dict[str, Any]]
     sampler_epoch: Optional[int]
     dataset_epoch: Optional[int]
+    number: int = -1  # of the epoch, counted over all iterators of the loader; -1: not known
 
     @staticmethod
     def read(state: dict[str, Any]) -> SavedState:
@@ -102,6 +103,7 @@ class SavedState:
             fingerprint=own.get("fingerprint"),
             sampler_epoch=order.get("sampler_epoch"),
             dataset_epoch=own.get("dataset_epoch"),
+            number=own.get("number", -1),
         )
 
     @property

@@ -37,6 +37,8 @@ class Counted:
         before = ledger.begin(HANDOVER)
         try:
             batch = super().__next__()  # type: ignore[misc]
+            if self._progress.log is not None:
+                self._progress.log.hash(batch)
         except StopIteration:
             self._progress.finish()
             ledger.finish(before)

@@ -226,7 +226,7 @@ class Mended(Counted):
         if rows == 0 or (rows < self._least and not isinstance(answer.batch, ExceptionWrapper)):
             super()._process_data(None, mending.worker)  # type: ignore[misc]
             return self._next_data()
-        return self._hand_out(answer, mending.worker)
+        return self._hand_out(answer._replace(rows=list(mending.rows)), mending.worker)
 
     def _answer(self, number: int) -> Answer:
         """Waits for the batch of one task; what else arrives is stored where torch's logic looks for it."""

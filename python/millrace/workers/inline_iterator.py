@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
+from ..flight.draws import DrawWatch
 from ..ledger.stacks import StackSampler
 from ..ledger.stages import COPY, SAMPLE, collating, during, enter
 from ..run_record import RunRecord
@@ -24,7 +25,10 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
         self._sink: Optional[Sink] = None
+        self.doing: Any = None  # the index list that was taken last
         self._asked = 0  # samples in the index list that was taken last
+        self._rows: Any = None  # of the batch made last, where on_error exchanged some
+        self._draws: Any = None  # of the generators, before that batch
         self._progress = progress
         saved = progress.saved
         progress.prepare()
@@ -55,6 +59,8 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, self._sink, loader.on_error
             )
 
+        maps = self._dataset_kind == _DatasetKind.Map and progress.log is not None
+        self._watch = DrawWatch() if maps else None
         progress.runs_inline(self)
         if saved is not None:
             self._go_on(saved)
@@ -87,13 +93,15 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         except StopIteration:
             raise
         except Exception:
-            self._progress.turn()
+            self._progress.turn(draws=self._draws)
             raise
         finally:
             if self._sink is not None:
                 self._record.add_errors(self._sink.errors)
                 self._sink.errors = []
-        self._progress.turn()
+        if self._watch is not None:
+            self._draws = self._watch.after(self._draws)
+        self._progress.turn(rows=self._rows or getattr(self._dataset_fetcher, "names", None), draws=self._draws)
         return data
 
     def _next_whole_batch(self) -> Any:
@@ -105,13 +113,14 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             try:
                 batch = self._fetched(rows)
                 while mending.is_unfinished(batch, errors):
+                    self._draws = None if self._watch is None else self._watch.before()
                     batch = self._fetched(mending.rows)
             except Exception:  # of collate_fn
                 mending.give_up()
                 raise
             finally:
                 self._record.add_errors(errors)
-            self._asked = mending.end()
+            self._asked, self._rows = mending.end(), list(mending.rows)
             if self._asked >= max(1, self._least):
                 return self._pinned(batch)
 
@@ -134,8 +143,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
     def _next_index(self) -> Any:
         if not self._skip:
             self._progress.drawing()
-        index = super()._next_index()
+        index = self.doing = super()._next_index()
         self._asked = operator.length_hint(index, 1) if self._auto_collation else 1
+        self._draws = None if self._watch is None else self._watch.before()
         return index
 
     def __next__(self) -> Any:

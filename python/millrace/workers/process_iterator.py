@@ -30,6 +30,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _shardin
 
 from .. import _core
 from ..devices import locks_for, numa_node
+from ..flight.stacks import new_stacks
 from ..ledger.board import Board
 from ..ledger.stages import COPY, WAIT, during
 from ..run_record import RunRecord
@@ -98,6 +99,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         for worker_id in range(self._num_workers):
             tasks_out, tasks_in, answers_out, answers_in = channel.pipes()
             channel.parents_ends.update((tasks_in.fd, answers_out.fd))
+            stacks = new_stacks()
             job = WorkerJob(
                 dataset_kind=self._dataset_kind,
                 dataset=self._dataset,
@@ -106,8 +108,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 drop_last=self._drop_last,
                 base_seed=self._base_seed,
                 worker_init_fn=self._worker_init_fn,
-                worker_id=worker_id,
-                num_workers=self._num_workers,
+                worker_id=self._progress.worker_number(worker_id),
+                num_workers=self._progress.workers_then or self._num_workers,
                 shared_seed=self._shared_seed,
                 on_error=self._on_error,
                 ring=ring,
@@ -116,7 +118,10 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 parent_pid=os.getpid(),
                 state=self._progress.places.state_of(worker_id),
                 between_epochs=self._progress.between_epochs,
-                board_slot=self._board.slot,
+                watches=self._progress.log_wanted and not self._progress.streams,
+                draws=self._progress.draws,
+                stacks=stacks,
+                board=(self._board.slot, self._num_workers, worker_id),
             )
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
@@ -127,15 +132,19 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 channel.parents_ends.difference_update((tasks_in.fd, answers_out.fd))
                 tasks_in.close()
                 answers_out.close()
+                if stacks is not None:
+                    stacks.close()
                 raise
             finally:
                 self._forks.end()
                 tasks_out.close()
                 answers_in.close()
-            end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state)
+            end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state, stacks)
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
+            if stacks is not None:
+                channel.parents_ends.add(stacks.fd)  # from here on: this worker has its own
             self._poll.register(end.answers.fd, select.POLLIN)
             if end.pidfd >= 0:
                 channel.parents_ends.add(end.pidfd)
@@ -256,7 +265,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         except BlockingIOError:
             return True
         for message in MESSAGE.iter_unpack(data):
-            end.outstanding -= 1
+            end.answered()
             self._accept(end, *message)
         if data:
             end.pump()
@@ -284,9 +293,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._lock_pages(slot)
         self._record.counters["overflow_slots"] += copy
         self._record.counters["bytes"] += begin
-        errors, state = [], None  # type: ignore[var-annotated]
+        errors, state, draws = [], None, None  # type: ignore[var-annotated]
         try:
-            batch, errors, state = self._batch(end, kind, slot, begin, length, samples, copy)
+            batch, errors, state, draws = self._batch(end, kind, slot, begin, length, samples, copy)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if copy or kind == channel.INLINE:
@@ -294,7 +303,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         self._progress.places.arrived(end.number)
-        self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None)))
+        self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None, draws)))
 
     def _on_their_way(self) -> int:
         """Batches that workers have answered and torch's logic has not seen."""
@@ -309,21 +318,21 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     def _batch(
         self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
-    ) -> tuple[Any, list[dict[str, Any]], Any]:
-        """(batch, entries of the samples replaced in it, the worker's state as it was pickled)"""
+    ) -> tuple[Any, list[dict[str, Any]], Any, Any]:
+        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn before it)"""
         head = self._ring.get(slot, begin, length) if length else b""
         if kind != channel.ROWS:
             return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
-        description, objects, errors, state = None, None, [], None
+        description, objects, errors, state, draws = None, None, [], None, None
         if head:
             try:
-                description, objects, errors, state = pickle.loads(head)
+                description, objects, errors, state, draws = pickle.loads(head)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(self._ring, slot, samples, objects, copy), errors, state
+        return end.layout.batch(self._ring, slot, samples, objects, copy), errors, state, draws
 
     def _pinned(self, batch: Any) -> Any:
         try:

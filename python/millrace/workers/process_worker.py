@@ -24,6 +24,8 @@ from torch.utils.data import IterDataPipe, _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..flight.draws import DrawWatch, put_back
+from ..flight.stacks import write_stacks_to
 from ..ledger.board import clock_on
 from ..ledger.stacks import StackSampler
 from ..ledger.stages import IDLE, SAMPLE, SEND, START, enter
@@ -57,7 +59,10 @@ class WorkerJob:
     parent_pid: int
     state: Optional[dict[str, Any]] = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
-    board_slot: int = -1  # of the ring, where each worker has a row
+    watches: bool = False  # what the dataset draws is told along with each batch
+    stacks: Optional[Descriptor] = None  # where the worker's Python stacks go when they are asked for
+    draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
+    board: tuple[int, int, int] = (-1, 0, 0)  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -69,9 +74,10 @@ def run_worker(job: WorkerJob) -> None:
         _keep_freed_memory()
         _be_killed_first()
         _utils.signal_handling._set_worker_signal_handlers()
+        write_stacks_to(job.stacks)
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
-        clock = clock_on(job.ring.ring, job.board_slot, job.num_workers, job.worker_id)
+        clock = clock_on(job.ring.ring, *job.board)
         clock.attach(START)
         try:
             _Worker(job, clock).run()
@@ -115,6 +121,8 @@ class _Worker:
         self._layout_sent = -1
         self._state: Optional[bytes] = None  # to send with the present batch
         self._ended = False
+        self._watch = DrawWatch() if job.watches else None
+        self._draws: Any = None  # before the present batch
         self._fetcher: Any = None
         self._failure: Optional[ExceptionWrapper] = None  # of the start of the worker or its epoch, reported in place of batches
         self._where = f"in DataLoader worker process {job.worker_id}"
@@ -134,6 +142,7 @@ class _Worker:
     def run(self) -> None:
         self._seed()
         self._start_user_code()
+        put_back(self._job.draws)
         self._stacks = StackSampler(self._dataset, self._clock)
         while True:
             enter(IDLE)
@@ -219,15 +228,19 @@ class _Worker:
 
     def _do(self, slot: int, task: int, length: int, with_state: bool) -> None:
         value: Any
-        self._state = None
+        self._state = self._draws = None
         if self._failure is not None:
             value, self._sink.samples = self._failure, 0
         else:
             index = pickle.loads(self._ring.get(slot, 0, length))
+            watch = self._watch
             try:
                 enter(SAMPLE)
+                self._draws = None if watch is None else watch.before()
                 with self._stacks:
                     value = self._fetcher.fetch(index)
+                if watch is not None:
+                    self._draws = watch.after(self._draws)
                 enter(SEND)
             except Exception as error:
                 enter(SEND)
@@ -275,13 +288,14 @@ class _Worker:
 
     def _send(self, slot: int, task: int, value: Any) -> None:
         sink, ring = self._sink, self._ring
+        draws = None if self._draws is None else pickle.dumps(self._draws, 5)
         if value is ROWS:
             writer = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None:
+            if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None or draws:
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                head = ForkingPickler.dumps((layout, objects, sink.errors, self._state), 5)
+                head = ForkingPickler.dumps((layout, objects, sink.errors, self._state, draws), 5)
                 length = len(head)
                 if begin + length > ring.stride:
                     raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
@@ -289,12 +303,12 @@ class _Worker:
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length)
             return
-        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors, self._state))
+        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors, self._state, draws))
         if packed is not None:
             begin, length, sink.reserved = packed
             self._answer(channel.TREE, slot, task, begin, length)
             return
-        data = ForkingPickler.dumps((value, sink.errors, self._state))  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, sink.errors, self._state, draws))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 

@@ -18,6 +18,8 @@ class Answer(NamedTuple):
     errors: list[dict[str, Any]]  # of samples that on_error replaced
     batch: Any
     state: Any  # the worker's behind it, or None
+    draws: Any = None  # of its generators before it, as flight/draws.py has them
+    rows: Any = None  # indices that it was made of, where they are not those of its task
 
 
 class Resumed:
@@ -73,5 +75,5 @@ class Resumed:
     def _process_data(self, data: Any, worker_idx: int) -> Any:
         answer, self._handed_out = self._handed_out, None
         if answer is not None:
-            self._progress.turn(answer.number, worker_idx, answer.state)
+            self._progress.turn(answer.number, worker_idx, answer.state, answer.rows, answer.draws)
         return super()._process_data(data, worker_idx)  # type: ignore[misc]

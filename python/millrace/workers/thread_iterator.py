@@ -55,7 +55,8 @@ class _Thread(threading.Thread):
     def __init__(self, worker_id: int, iterator: ThreadIter, answers: queue.SimpleQueue) -> None:
         super().__init__(name="pt_data_worker", daemon=True)
         self._worker_id = worker_id
-        self._num_workers = iterator._num_workers
+        self._number = iterator._progress.worker_number(worker_id)  # that it is told
+        self._num_workers = iterator._progress.workers_then or iterator._num_workers
         self._base_seed = iterator._base_seed
         self._kind = iterator._dataset_kind
         self._arguments = (iterator._auto_collation, _quiet(iterator._collate_fn), iterator._drop_last)
@@ -65,6 +66,7 @@ class _Thread(threading.Thread):
         self._answers = answers
         self._tasks: queue.SimpleQueue = queue.SimpleQueue()
         self.stopping = False
+        self.doing: Any = None  # (task, index list, time.monotonic() when it began)
         self._state = iterator._progress.places.state_of(worker_id)
         self._between_epochs = iterator._progress.between_epochs
         self._wants_state = iterator._progress.wants_state
@@ -88,12 +90,12 @@ class _Thread(threading.Thread):
             self.clock.detach()
 
     def _work(self) -> None:
-        where = f"in DataLoader worker thread {self._worker_id}"
+        where = f"in DataLoader worker thread {self._number}"
         failure, fetcher, sink = None, None, Sink()  # a failure is reported in place of batches
         try:
-            enter_worker(self._worker_id, self._num_workers, self._base_seed, self._dataset)
+            enter_worker(self._number, self._num_workers, self._base_seed, self._dataset)
             if self._init_fn is not None:
-                self._init_fn(self._worker_id)
+                self._init_fn(self._number)
         except Exception:
             init_failure = failure = wrapped_error(where)
         else:
@@ -110,6 +112,7 @@ class _Thread(threading.Thread):
             if ended:
                 continue
             number, index, with_state = task
+            self.doing = number, index, time.monotonic()
             state = None
             sink.open()
             try:
@@ -125,6 +128,7 @@ class _Thread(threading.Thread):
                 state = self._worker_state(fetcher, where)
             enter(SEND)
             self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state))
+            self.doing = None
             del task, data
         self.exitcode = 0
 

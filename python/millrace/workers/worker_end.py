@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import signal
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -28,7 +29,8 @@ class WorkerEnd:
     """
 
     def __init__(
-        self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor, number: int, wants_state: Callable[[int], bool]
+        self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor, number: int, wants_state: Callable[[int], bool],
+        stacks: Optional[Descriptor] = None,
     ) -> None:
         self._ring = ring
         self.number = number
@@ -39,6 +41,9 @@ class WorkerEnd:
         self.layout: Optional[Layout] = None  # of the batches it collates row by row
         self.outstanding = 0  # messages sent and not answered
         self._waiting: deque[Any] = deque()
+        self.sent: deque[tuple[int, Any]] = deque()  # (task, index list) of those messages; (-1, None): an epoch's beginning
+        self.since = time.monotonic()  # when it began with the first of them, if not later
+        self.stacks = stacks  # where it writes its Python stacks when it gets flight.stacks.SIGNAL
         os.set_blocking(answers.fd, False)
         self.pidfd = -1
         with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the iterator ticks
@@ -73,12 +78,22 @@ class WorkerEnd:
                 ring.give_back(slot)
                 raise
             ring.set_reserved(slot, reserved)
+            if not self.outstanding:
+                self.since = time.monotonic()
             self.outstanding += 1
+            self.sent.append((task, payload) if kind == channel.TASK else (-1, None))
             with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
                 os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, 0, 0, 0))
 
+    def answered(self) -> None:
+        """One message less is outstanding."""
+        self.outstanding -= 1
+        self.since = time.monotonic()
+        if self.sent:
+            self.sent.popleft()
+
     def close(self) -> None:
-        for end in (self.tasks, self.answers):
+        for end in filter(None, (self.tasks, self.answers, self.stacks)):
             channel.parents_ends.discard(end.fd)
             end.close()
         if self.pidfd >= 0:

@@ -32,6 +32,9 @@ _VERSION = 1
 ENDLESS = sys.maxsize  # samples or repetitions
 
 
+OWN_PLACE = "epochs of its own"  # in a memo of copy.deepcopy(): the copy is no reader of the same run
+
+
 class EpochBoard:
     """The epoch that was set, where copies of a dataset in other processes and threads see it.
 
@@ -63,7 +66,11 @@ class EpochBoard:
             )
 
     def __deepcopy__(self, memo: Any) -> EpochBoard:
-        return self
+        if OWN_PLACE not in memo:
+            return self
+        twin = EpochBoard()
+        twin._numbers.copy_(self._numbers)
+        return twin
 
 
 class Run:

@@ -1,0 +1,118 @@
+"""What a dataset that is Python code draws from the generators of torch, numpy and random, so that a batch can be made with the same draws.
+
+Their states are read before each batch (torch's costs a microsecond, random's ten, numpy's thirty), but not of those that the first batches
+have left alone: these are only glanced at, around every 16th.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import random
+from array import array
+from collections.abc import Callable
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+import torch
+
+_AT_FIRST, _EVERY = 8, 16
+
+
+Draws = dict[str, Any]
+"""States of the generators that the dataset draws from, by name, before a batch was made."""
+
+
+class DrawWatch:
+    """Of the one thread that makes batches."""
+
+    def __init__(self) -> None:
+        self._drawn: set[str] = set()
+        self._tasks = 0
+        self._then: dict[str, Any] = {}
+
+    def before(self) -> Optional[Draws]:
+        """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
+        looks = self._looks()
+        self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
+        return {name: self._then[name] for name in self._drawn} if self._drawn else None
+
+    def after(self, draws: Optional[Draws]) -> Optional[Draws]:
+        """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
+        new = set()
+        if self._looks():
+            new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(self._reader(name)(), then)}
+        whole = self._tasks < _AT_FIRST  # of a glance nothing can be put back
+        self._tasks += 1
+        self._drawn |= new
+        return {name: self._then[name] for name in self._drawn} if new and whole else draws
+
+    def _reader(self, name: str) -> Callable[[], Any]:
+        generator = _GENERATORS[name]
+        return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
+
+    def _looks(self) -> bool:
+        return len(self._drawn) < len(_GENERATORS) and (self._tasks < _AT_FIRST or self._tasks % _EVERY == 0)
+
+
+def put_back(draws: Union[None, bytes, Draws]) -> None:
+    """The generators are where they were; `draws` may be pickled."""
+    if isinstance(draws, bytes):
+        draws = pickle.loads(draws)
+    for name, state in (draws or {}).items():
+        _GENERATORS[name].put_back(state)
+
+
+def size_of(draws: Union[None, bytes, Draws]) -> int:
+    """Bytes, about."""
+    return len(draws) if isinstance(draws, bytes) else sum(_BYTES[name] for name in draws or ())
+
+
+def _torchs() -> Any:
+    return torch.get_rng_state().numpy()
+
+
+def _put_torchs(state: Any) -> None:
+    torch.set_rng_state(torch.from_numpy(state.copy()))
+
+
+def _randoms() -> Any:
+    version, words, gauss = random.getstate()
+    return version, array("I", words), gauss
+
+
+def _put_randoms(state: Any) -> None:
+    version, words, gauss = state
+    random.setstate((version, tuple(words), gauss))
+
+
+def _numpys() -> Any:
+    return np.random.get_state(legacy=False)
+
+
+def _glance_at_numpys() -> Any:
+    """The last words of the state and the place in them, which every draw moves; nothing of a generator of another kind."""
+    generator = np.random.mtrand._rand._bit_generator
+    return ctypes.string_at(generator.ctypes.state_address + 620 * 4, 5 * 4) if type(generator) is np.random.MT19937 else None
+
+
+class _Generator(NamedTuple):
+    state: Callable[[], Any]
+    put_back: Callable[[Any], None]
+    glance: Callable[[], Any]
+
+
+_GENERATORS = {
+    "torch": _Generator(_torchs, _put_torchs, _torchs),
+    "numpy": _Generator(_numpys, np.random.set_state, _glance_at_numpys),
+    "random": _Generator(_randoms, _put_randoms, _randoms),
+}
+_BYTES = {"torch": 5200, "numpy": 3000, "random": 2800}
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a == b)

@@ -1,0 +1,240 @@
+"""FlightRecorder: which samples the latest batches were made of, and where the run stood, in bounded memory.
+
+Written by the consumer's thread, in the iterators' bookkeeping (state/progress.py); read by replay() and dump_state(), from any thread
+for the latter. Costs a few microseconds for each batch, and with `hashes` one pass over its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from .draws import size_of
+from .hashes import BatchHash
+
+_MOST_EPOCHS = 512  # whose beginnings are remembered
+_MOST_STATES = 128  # of one epoch; more are thinned out
+
+
+class Step:
+    """One batch that was handed out, or the error in its place.
+
+    `rows`: the index list, as the sampler gave it or int64; with `exact`, indices of the engine's files, each as its occurrence in
+    `occurrences` (None: each the first). None: a stream's. `names`: (shard, key) of a stream's samples. `worker`: who made it, -1: nobody.
+    `draws`: what draws.py says of the generators before it was made.
+    """
+
+    __slots__ = ("rows", "exact", "occurrences", "names", "worker", "draws", "left_out", "digest", "bytes")
+
+    def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
+        self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = rows, exact, occurrences, names, worker, draws
+        self.digest: Optional[BatchHash] = None
+        self.bytes = 300 + _size(rows) + _size(occurrences) + 100 * len(names or ()) + size_of(draws)
+
+    def indices(self) -> Any:
+        """As a list of ints where they are that."""
+        return self.rows.tolist() if isinstance(self.rows, (array, np.ndarray)) else self.rows
+
+
+class EpochLog:
+    """An epoch, from where this loader's part of it begins (`first`, 0 unless it was resumed).
+
+    `start`: the state there, and `states` those of later steps (of datasets that have a place); `count`: steps up to the one handed out
+    last; `base_seed`, `engine_epoch`, `shared_seed`: as its iterator had them; `dataset_epoch`: of a map-style dataset with epochs.
+    """
+
+    def __init__(self, recorder: FlightRecorder, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> None:
+        self.recorder = recorder
+        self.number, self.first, self.count = number, first, first
+        self.base_seed, self.shared_seed, self.engine_epoch = iterator_seed, progress._shared_seed, progress.epoch
+        self.workers = progress.workers
+        self.dataset_epoch = getattr(dataset, "epoch", None) if callable(getattr(dataset, "set_epoch", None)) else None
+        self.start: Optional[dict[str, Any]] = None
+        self.agreed_steps: Any = None  # of equal_steps
+        self.steps: dict[int, Step] = {}
+        self.states: dict[int, dict[str, Any]] = {}
+        self._states_every = recorder.states_every
+        self._made = first
+        self.at = time.monotonic()  # when the last batch was handed out, or the epoch began
+        self._early: dict[int, BatchHash] = {}  # of batches that wait elsewhere for the consumer
+
+    def wants_state(self, step: int) -> bool:
+        return self._states_every > 0 and step % self._states_every == 0
+
+    def keep_state(self, step: int, state: dict[str, Any]) -> None:
+        self.states[step] = state
+        if len(self.states) > _MOST_STATES:
+            self._states_every *= 2
+            self.states = {at: kept for at, kept in self.states.items() if at % self._states_every == 0}
+
+    def made(self) -> None:
+        """A batch, or an error in its place, is on its way to the consumer."""
+        self._made += 1
+
+    def hash(self, batch: Any) -> None:
+        """The batch that was made last, before anybody can change it."""
+        if not self.recorder.hashes:
+            return
+        number, digest = self._made - 1, BatchHash.of(batch)
+        step = self.steps.get(number)
+        if step is None:
+            self._early[number] = digest
+            return
+        self._hashed(number, step, digest)
+
+    def _hashed(self, number: int, step: Step, digest: BatchHash) -> None:
+        step.digest = digest
+        self.recorder.grown(digest.nbytes, step)
+        self.recorder.write(self, number, step)
+
+    def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
+        """`rows`: an index list, (file indices, occurrences) as engines have them, or a list of (shard, key); None: not known."""
+        exact, occurrences, names = False, None, None
+        if type(rows) is tuple and len(rows) == 2 and isinstance(rows[0], np.ndarray):
+            exact, (rows, occurrences) = True, rows
+        elif type(rows) is Names:
+            rows, names = None, rows
+        step = Step(rows if exact else _compact(rows), exact, occurrences, names, worker, draws)
+        self.steps[number] = step
+        self.count, self.at = number + 1, time.monotonic()
+        self.recorder.kept(self, number, step)
+        digest = self._early.pop(number, None)
+        if digest is not None:
+            self._hashed(number, step, digest)
+        elif not self.recorder.hashes:
+            self.recorder.write(self, number, step)
+
+    @property
+    def nearest_states(self) -> dict[int, dict[str, Any]]:
+        """All of them, the start's included, by step."""
+        return self.states if self.start is None else {self.first: self.start, **self.states}
+
+
+class Names(list):
+    """(shard, key) of each sample of a batch."""
+
+
+class FlightRecorder:
+    """What a loader remembers of the batches it has handed out; for `DataLoader(flight=...)`, one of its own for each loader.
+
+    steps: how many of the latest batches keep their index lists; memory: bytes that these lists may take, with the hashes. Older steps of
+        an epoch can be replayed, too: their indices are drawn again, by a copy of the sampler.
+    hashes: each batch is hashed when it is handed out, one pass over its bytes in the consumer's thread, about 10 GB/s.
+    states_every: of streams, and other datasets with a place, the state of every so many steps is kept (of at most 128 steps of an epoch,
+        evenly): a replay goes on from there. 0: only each epoch's beginning.
+    file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples", "worker", "hash", "fields"}.
+        One file for each rank.
+    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread or process of this loader has
+        been working for more than so many seconds.
+    """
+
+    def __init__(
+        self, steps: int = 4096, *, hashes: bool = False, file: Union[None, str, os.PathLike[str]] = None, memory: int = 32 << 20,
+        states_every: int = 64, stuck_after: Optional[float] = None,
+    ) -> None:  # fmt: skip
+        for name, value in (("steps", steps), ("memory", memory), ("states_every", states_every)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{name}={value!r}: give a number from 0 on")
+        if stuck_after is not None and not stuck_after > 0:
+            raise ValueError(f"stuck_after={stuck_after!r}: give a number of seconds, or None")
+        self.max_steps, self.memory, self.states_every, self.stuck_after = steps, memory, states_every, stuck_after
+        self.hashes = bool(hashes)
+        self.file = None if file is None else os.fspath(file)
+        self._file: Any = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Everything that was remembered."""
+        self.epochs: dict[int, EpochLog] = {}
+        self.bytes = 0
+        self._order: deque[tuple[EpochLog, int]] = deque()
+
+    def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
+        """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from there on."""
+        log = EpochLog(self, number, progress, iterator_seed, first, dataset)
+        self.epochs.pop(number, None)
+        self.epochs[number] = log
+        for old in list(self.epochs)[: max(0, len(self.epochs) - _MOST_EPOCHS)]:
+            del self.epochs[old]
+        for old in list(self.epochs)[:-2]:
+            self.epochs[old].states.clear()
+        return log
+
+    def kept(self, log: EpochLog, number: int, step: Step) -> None:
+        self._order.append((log, number))
+        self.bytes += step.bytes
+        while self._order and (len(self._order) > self.max_steps or self.bytes > self.memory):
+            old, at = self._order.popleft()
+            gone = old.steps.pop(at, None)
+            self.bytes -= 0 if gone is None else gone.bytes
+
+    def grown(self, count: int, step: Step) -> None:
+        step.bytes += count
+        self.bytes += count
+
+    def write(self, log: EpochLog, number: int, step: Step) -> None:
+        if self.file is None:
+            return
+        if self._file is None or self._file[0] != os.getpid():
+            self._file = os.getpid(), open(self.file, "a", buffering=1, encoding="utf-8")
+        self._file[1].write(json.dumps({"time": time.time(), **told(log, number, step)}, default=repr) + "\n")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or one in another process, remembers nothing of this one's past."""
+        return {"settings": {"steps": self.max_steps, "hashes": self.hashes, "file": self.file, "memory": self.memory,
+                             "states_every": self.states_every, "stuck_after": self.stuck_after}}  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["settings"])  # type: ignore[misc]
+
+
+def told(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
+    """What is known of a step, of JSON's types if the sampler's indices are."""
+    result: dict[str, Any] = {"epoch": log.number, "step": number}
+    if step.names is not None:
+        result["samples"] = [list(name) for name in step.names]
+    elif step.rows is not None:
+        result["indices"] = step.indices()
+        if step.occurrences is not None:
+            result["occurrences"] = step.occurrences.tolist()
+    result["worker"] = step.worker
+    result["seed"] = log.base_seed
+    result["hash"] = None if step.digest is None else step.digest.text
+    if step.digest is not None:
+        result["fields"] = step.digest.field_texts()
+    return result
+
+
+def recorder_of(loader: Any) -> Optional[FlightRecorder]:
+    """The one of a loader, made when it is first asked for; None with flight=False."""
+    setting = getattr(loader, "flight", None)
+    if setting is True:
+        setting = loader.__dict__["flight"] = FlightRecorder()
+    return setting if isinstance(setting, FlightRecorder) else None
+
+
+def _compact(rows: Any) -> Any:
+    """A list of ints in a quarter of its memory; anything else as it is."""
+    if type(rows) is list and rows and type(rows[0]) is int:
+        try:
+            return array("q", rows)
+        except (TypeError, OverflowError):
+            return rows
+    return rows
+
+
+def _size(rows: Any) -> int:
+    if rows is None:
+        return 0
+    if isinstance(rows, np.ndarray):
+        return rows.nbytes
+    if isinstance(rows, array):
+        return len(rows) * rows.itemsize
+    return 100 * len(rows) if isinstance(rows, Sequence) else 100
