@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 using MomentsTuple = std::tuple<int64_t, double, double>;
 
-MomentsTuple to_tuple(const Moments& moments) { return {moments.count, moments.mean, moments.m2}; }
+MomentsTuple to_tuple(const Moments& moments) { return {moments.count, moments.mean + moments.low, moments.m2}; }
 
 Moments moments_of(const MomentsTuple& tuple) { return {std::get<0>(tuple), std::get<1>(tuple), std::get<2>(tuple)}; }
 
@@ -30,7 +30,7 @@ T value_of(const py::dict& dict, const char* name) { return py::cast<T>(dict[nam
 py::dict to_dict(const SeriesStats& stats) {
   py::dict dict;
   dict["count"] = stats.values.count;
-  dict["mean"] = stats.values.mean;
+  dict["mean"] = stats.values.mean + stats.values.low;
   dict["m2"] = stats.values.m2;
   dict["min"] = stats.values.count > 0 ? py::object(py::float_(stats.least)) : py::none();
   dict["max"] = stats.values.count > 0 ? py::object(py::float_(stats.most)) : py::none();
@@ -41,16 +41,18 @@ py::dict to_dict(const SeriesStats& stats) {
   for (const double q : {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99}) quantiles.append(stats.histogram.quantile(q) + stats.frame.origin);
   dict["quantiles"] = quantiles;  // for readers alone
   dict["frame"] = std::make_tuple(stats.frame.center, stats.frame.scale, stats.frame.origin);
-  py::list histogram, samples, between;
+  py::list histogram, samples, between, reach;
   for (int bucket = 0; bucket < ValueHistogram::kBuckets; ++bucket)
     if (const uint64_t count = stats.histogram.count(bucket)) histogram.append(std::make_tuple(bucket - ValueHistogram::kZero, count));
   for (int f = 0; f < kFeatures; ++f) {
     samples.append(to_tuple(stats.samples[static_cast<size_t>(f)]));
     between.append(to_tuple(stats.between[static_cast<size_t>(f)]));
+    if (stats.samples[0].count > 0) reach.append(std::make_tuple(stats.lowest[static_cast<size_t>(f)], stats.highest[static_cast<size_t>(f)]));
   }
   dict["histogram"] = histogram;
   dict["samples"] = samples;
   dict["between"] = between;
+  dict["reach"] = reach;
   dict["batches"] = stats.batches;
   return dict;
 }
@@ -77,6 +79,9 @@ SeriesStats series_of(const py::dict& dict) {
     stats.samples[f] = moments_of(samples[f]);
     stats.between[f] = moments_of(between[f]);
   }
+  const auto reach = value_of<std::vector<std::pair<double, double>>>(dict, "reach");
+  check(reach.size() == (stats.samples[0].count > 0 ? kFeatures : 0), "a series has another number of features");
+  for (size_t f = 0; f < reach.size(); ++f) std::tie(stats.lowest[f], stats.highest[f]) = reach[f];
   stats.batches = value_of<int64_t>(dict, "batches");
   return stats;
 }

@@ -33,8 +33,8 @@ DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& opt
       Channels channels{name, stats.together.mean, stats.together.m2, {}, false};
       for (double& each : channels.covariance) each /= static_cast<double>(stats.together.count);
       for (const SeriesStats& each : stats.series)
-        channels.trackers.emplace_back(Expected{each.samples[kLocation].mean, each.samples[kLocation].variance(), kFeatureRange[kLocation],
-                                                samples_of(each), each.design_effect(kLocation), 0});
+        channels.trackers.emplace_back(Expected{each.samples[kLocation].mean, each.samples[kLocation].variance(), each.range(kLocation),
+                                                each.reach(kLocation), samples_of(each), each.design_effect(kLocation)});
       channels_.push_back(std::move(channels));
     }
   }
@@ -44,7 +44,7 @@ DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& opt
     const double share = std::min(0.5, collisions_ * static_cast<double>(Repeats::kRecent));
     Watched watched{"", "duplicates", 0, {}, {}, true, 0, false};
     watched.trackers.emplace_back(
-        Expected{0, share * (1 - share), 1, static_cast<double>(repeats.samples), 1, kLeastRepeats * options_.least});
+        Expected{0, share * (1 - share), 1, 1, static_cast<double>(repeats.samples), 1, kLeastRepeats * options_.least, true});
     watched_.push_back(std::move(watched));
   }
   double features = 24.0 * static_cast<double>(channels_.size());
@@ -66,8 +66,8 @@ void DriftDetector::watch_series(const std::string& field, const SeriesStats& st
   for (int f = 0; f < kFeatures; ++f) {
     const auto feature = static_cast<Feature>(f);
     if (!shape && feature != kLocation) continue;
-    Expected expected{stats.samples[f].mean, stats.samples[f].variance(), kFeatureRange[f], samples, stats.design_effect(feature), 0};
-    if (feature == kOutside) expected.mean = 2 / (samples + 1);  // of new samples, those beyond all before them
+    Expected expected{stats.samples[f].mean, stats.samples[f].variance(), stats.range(feature), stats.reach(feature), samples,
+                      stats.design_effect(feature), 0, feature != kLocation && feature != kSpread};
     expected.least = options_.least * (feature == kLocation ? kLeastMean
                                        : feature == kSpread ? kLeastSpread * std::max(expected.mean, 0.1)
                                        : feature == kZero   ? kLeastZeros
@@ -80,7 +80,8 @@ void DriftDetector::watch_series(const std::string& field, const SeriesStats& st
   for (int bin = 0; bin + 1 < kBins; ++bin) {
     below += fields_[field].reference.series[static_cast<size_t>(series)].weights[static_cast<size_t>(bin)];
     const double share = std::clamp(below, 0.0, 1.0);
-    distances.emplace_back(Expected{share, share * (1 - share), 1, samples, stats.design_effect(kLocation), kLeastDistance * options_.least});
+    distances.emplace_back(Expected{share, share * (1 - share), 1, 1, samples, stats.design_effect(kLocation),
+                                    kLeastDistance * options_.least, true});
   }
   watch("histogram", std::move(distances));
 }
@@ -91,7 +92,8 @@ void DriftDetector::watch_classes(const std::string& field, const FieldStats& st
   watched.labels.resize(reference.unseen + 1);
   for (const auto& [number, place] : reference.classes[which]) watched.labels[static_cast<size_t>(place)] = number;
   for (const double share : reference.class_weights[which])
-    watched.trackers.emplace_back(Expected{share, share * (1 - share), 1, samples_of(stats.series[which]), 1, kLeastClass * options_.least});
+    watched.trackers.emplace_back(Expected{share, share * (1 - share), 1, share > 0 ? 1.0 : 0.0, samples_of(stats.series[which]), 1,
+                                           kLeastClass * options_.least, true});
   fields_[field].watched.push_back(watched_.size());
   watched_.push_back(std::move(watched));
 }
@@ -165,20 +167,28 @@ bool DriftDetector::examine(Watched& watched, double threshold, std::vector<Drif
   if (watched.kind == "classes") examine_together(watched, best);
   const bool changed = best.log_p < threshold;
   if (watched.active) {
-    // Back when the shift has been below its least for kQuiet batches: what hovers around a bound is one alarm.
-    watched.quiet = now < 1 ? watched.quiet + 1 : 0;
+    // Back when the shift has been below half its least for kQuiet batches: what hovers around a bound is one alarm.
+    watched.quiet = now < 0.5 ? watched.quiet + 1 : 0;
     if (watched.quiet < kQuiet) return false;
     watched.active = false;
     best.ended = true;
   } else if (!changed) {
     return false;
   } else {
-    const bool swapped = watched.kind == "mean" && std::any_of(channels_.begin(), channels_.end(), [&](const Channels& channels) {
-      return channels.field == watched.field && channels.active;
-    });
     watched.active = true;
     watched.quiet = 0;
-    if (swapped) return false;  // it has been said
+    if (Channels* const channels = watched.kind == "mean" ? channels_of(watched.field) : nullptr) {
+      if (channels->active) return false;  // it has been said
+      DriftAlarm order;
+      for (int64_t batches = 1; batches <= FeatureTracker::kLongest && batches <= count_; batches *= 2)
+        if (step_before(batches) == best.since) examine_order(*channels, batches, order);
+      if (!order.order.empty()) {  // which explains it
+        channels->active = true;
+        order.log_p = best.log_p;
+        found.push_back(std::move(order));
+        return true;
+      }
+    }
   }
   best.field = watched.field;
   best.kind = watched.kind;
@@ -216,55 +226,63 @@ void DriftDetector::examine_together(const Watched& watched, DriftAlarm& best) c
   }
 }
 
-// Whether the means look like the reference's in another order: along the line from one to the other they are past the middle, further than
-// chance explains, and what is left beside that line is small.
+DriftDetector::Channels* DriftDetector::channels_of(const std::string& field) {
+  const auto found = std::find_if(channels_.begin(), channels_.end(), [&](const Channels& each) { return each.field == field; });
+  return found == channels_.end() ? nullptr : &*found;
+}
+
 void DriftDetector::examine_channels(Channels& channels, double threshold, std::vector<DriftAlarm>& found) {
-  const size_t n = channels.mean.size();
-  if (channels.active || n > 4) return;
+  if (channels.active) return;
   DriftAlarm best;
-  for (int64_t batches = 1; batches <= FeatureTracker::kLongest && batches <= count_; batches *= 2) {
-    std::vector<double> apart(n);
-    double independent = 1e300, rows = 0, whole = 0;
-    for (size_t c = 0; c < n; ++c) {
-      const auto seen = channels.trackers[c].window(batches);
-      rows = seen.rows;
-      independent = std::min(independent, seen.independent);
-      apart[c] = seen.mean - channels.mean[c];
-      whole += apart[c] * apart[c];
-    }
-    if (rows <= 0) continue;
-    std::vector<int> order(n);
-    std::iota(order.begin(), order.end(), 0);
-    while (std::next_permutation(order.begin(), order.end())) {
-      double length = 0, along = 0, variance = 0, range = 0, left = 0;
-      std::vector<double> line(n);
-      for (size_t c = 0; c < n; ++c) {
-        line[c] = channels.mean[static_cast<size_t>(order[c])] - channels.mean[c];
-        length += line[c] * line[c];
-        along += line[c] * apart[c];
-        range += std::fabs(line[c]) * kFeatureRange[kLocation];
-        left += (apart[c] - line[c]) * (apart[c] - line[c]);
-      }
-      for (size_t a = 0; a < n; ++a)
-        for (size_t b = 0; b < n; ++b) variance += line[a] * line[b] * channels.covariance[a * n + b];
-      if (length < 1e-4 || along < length / 2 || left > whole / 4) continue;
-      variance += 3 * range * range / channels.trackers[0].expected().samples;
-      const double log_p = std::log(2.0) - independent * along * along / (2 * (variance + range * along / 3));
-      if (log_p >= best.log_p) continue;
-      best.log_p = log_p;
-      best.expected = 0;
-      best.seen = along / length;
-      best.order = order;
-      best.samples = rows;
-      best.since = step_before(batches);
-    }
-  }
-  if (best.log_p >= threshold) return;
+  for (int64_t batches = 1; batches <= FeatureTracker::kLongest && batches <= count_; batches *= 2) examine_order(channels, batches, best);
+  if (best.order.empty() || best.log_p >= threshold) return;
   channels.active = true;
-  best.field = channels.field;
-  best.kind = "channels";
-  best.step = step_before(1);
   found.push_back(std::move(best));
+}
+
+// Whether the means look like the reference's in another order: along the line from one to the other they are past the middle, and what is
+// left beside that line is small. `best` becomes the order that chance explains least.
+void DriftDetector::examine_order(const Channels& channels, int64_t batches, DriftAlarm& best) const {
+  const size_t n = channels.mean.size();
+  std::vector<double> apart(n);
+  Window weakest;
+  double whole = 0;
+  for (size_t c = 0; c < n; ++c) {
+    const Window seen = channels.trackers[c].window(batches);
+    if (c == 0 || seen.independent < weakest.independent) weakest = seen;
+    apart[c] = seen.mean - channels.mean[c];
+    whole += apart[c] * apart[c];
+  }
+  if (weakest.rows <= 0) return;
+  std::vector<int> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  while (std::next_permutation(order.begin(), order.end())) {
+    double length = 0, along = 0, left = 0;
+    Expected expected = channels.trackers[0].expected();
+    expected.range = expected.reach = expected.variance = 0;
+    std::vector<double> line(n);
+    for (size_t c = 0; c < n; ++c) {
+      line[c] = channels.mean[static_cast<size_t>(order[c])] - channels.mean[c];
+      length += line[c] * line[c];
+      along += line[c] * apart[c];
+      left += (apart[c] - line[c]) * (apart[c] - line[c]);
+      expected.range += std::fabs(line[c]) * channels.trackers[c].expected().range;
+      expected.reach += std::fabs(line[c]) * channels.trackers[c].expected().reach;
+    }
+    for (size_t a = 0; a < n; ++a)
+      for (size_t b = 0; b < n; ++b) expected.variance += line[a] * line[b] * channels.covariance[a * n + b];
+    if (length < 1e-3 || along < length / 2 || left > whole / 4) continue;
+    const double log_p = bound(expected, weakest, along);
+    if (!best.order.empty() && log_p >= best.log_p) continue;
+    best.field = channels.field;
+    best.kind = "channels";
+    best.log_p = log_p;
+    best.seen = along / length;
+    best.order = order;
+    best.samples = weakest.rows;
+    best.since = step_before(batches);
+    best.step = step_before(1);
+  }
 }
 
 int64_t DriftDetector::step_before(int64_t batches) const {

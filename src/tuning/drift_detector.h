@@ -79,6 +79,8 @@ class DriftDetector {
   bool examine(Watched& watched, double threshold, std::vector<DriftAlarm>& found);
   void examine_together(const Watched& watched, DriftAlarm& best) const;
   void examine_channels(Channels& channels, double threshold, std::vector<DriftAlarm>& found);
+  void examine_order(const Channels& channels, int64_t batches, DriftAlarm& best) const;
+  Channels* channels_of(const std::string& field);
   int64_t step_before(int64_t batches) const;
 
   DriftOptions options_;

@@ -8,12 +8,30 @@ namespace {
 
 constexpr int64_t kOwnVariation = 8;  // batches from which on a window says how they vary
 constexpr double kForget = 0.25;
+constexpr double kUnseen = 16;  // e^-16 is the probability that kUnseen / n of all samples are further off than any of n
 
 }  // namespace
 
+double bound(const Expected& expected, const Window& window, double shift) {
+  const auto like_before = [&](double rest) {
+    const double spread = expected.variance + expected.reach * rest / 3;
+    return rest <= 0 ? 0 : spread > 0 ? std::log(2.0) - window.independent * rest * rest / (2 * spread) : -HUGE_VAL;
+  };
+  if (expected.reach >= 0.9 * expected.range) return std::min(0.0, like_before(shift));
+  // Up to `far` samples are off by the whole range, the rest explains what is left; the best split counts.
+  const double weight = expected.range * window.design / window.rows, outliers = kUnseen * window.rows / std::max(expected.samples, 1.0);
+  double best = 0;
+  for (int i = 1; i <= 12; ++i) {
+    const double far = shift / weight * i / 12;
+    if (far < 1 || far <= outliers) continue;
+    const double many = outliers - far + far * std::log(outliers / far), rest = like_before(shift - far * weight);
+    best = std::min(best, std::max(many, rest) + std::log1p(std::exp(-std::fabs(many - rest))));
+  }
+  return best;
+}
+
 FeatureTracker::FeatureTracker(const Expected& expected) : expected_(expected), before_(expected.design) {
-  // What fewer than about 3 of the reference's samples show, it need not have seen at all ("rule of three", Hanley 1983).
-  expected_.variance += 3 * expected.range * expected.range / std::max(expected.samples, 1.0);
+  expected_.variance *= 1 + 3 / std::sqrt(std::max(expected.samples, 1.0));  // as great as it may be
 }
 
 void FeatureTracker::add(double rows, double sum) {
@@ -31,11 +49,17 @@ FeatureTracker::Sums FeatureTracker::latest(int64_t batches) const {
 }
 
 double FeatureTracker::between(const Sums& sums) const {
-  if (sums.batches < 2 || sums.rows <= 0 || !(expected_.variance > 0)) return 1;
-  return std::max(0.0, sums.squares - sums.sum * sums.sum / sums.rows) / (sums.batches - 1) / expected_.variance;
+  if (sums.batches < 2 || sums.rows <= 0) return 1;
+  double variance = expected_.variance;
+  if (expected_.share) {  // a share that has grown varies more, also when samples are drawn one by one
+    const double now = std::clamp(sums.sum / sums.rows, 0.0, 1.0);
+    variance += std::max(0.0, now * (1 - now) - expected_.mean * (1 - expected_.mean));
+  }
+  if (!(variance > 0)) return 1;
+  return std::max(0.0, sums.squares - sums.sum * sums.sum / sums.rows) / (sums.batches - 1) / variance;
 }
 
-FeatureTracker::Window FeatureTracker::window(int64_t batches) const {
+Window FeatureTracker::window(int64_t batches) const {
   batches = std::min(batches, std::min<int64_t>(count_, kLongest));
   const Sums sums = latest(batches);
   Window result;
@@ -54,7 +78,7 @@ FeatureTracker::Finding FeatureTracker::strongest() const {
     const Window seen = window(batches);
     const double shift = std::fabs(seen.mean - expected_.mean);
     if (seen.rows <= 0 || shift < expected_.least) continue;
-    const double log_p = std::log(2.0) - seen.independent * shift * shift / (2 * (expected_.variance + expected_.range * shift / 3));
+    const double log_p = bound(expected_, seen, shift);
     if (log_p < best.log_p) best = {log_p, seen};
   }
   return best;

@@ -28,6 +28,10 @@ SeriesStats in_frame(SeriesStats stats, const Frame& frame) {
     (*moments)[kLocation] = mapped((*moments)[kLocation], factor, shift);
   }
   if (stats.frame.origin != frame.origin) stats.histogram = stats.histogram.moved(frame.origin - stats.frame.origin);
+  for (auto* ends : {&stats.lowest, &stats.highest}) {
+    (*ends)[kLocation] = std::clamp(factor * (*ends)[kLocation] + shift, -kMostScore, kMostScore);
+    (*ends)[kSpread] = std::clamp(factor * factor * (*ends)[kSpread], 0.0, kMostScore * kMostScore);
+  }
   stats.frame = frame;
   return stats;
 }
@@ -45,8 +49,8 @@ Frame choose_frame(std::vector<double> finite) {
     spread = std::sqrt(all.variance());
   }
   if (!(spread > std::fabs(middle) * 0x1p-40) || !std::isfinite(spread)) spread = std::max(std::fabs(middle) * 0x1p-10, 0x1p-10);
-  frame.scale = std::exp2(std::clamp(std::ceil(std::log2(spread)), -1000.0, 1000.0));
-  frame.center = std::round(middle / frame.scale) * frame.scale;
+  frame.scale = std::exp2(std::clamp(std::round(4 * std::log2(spread)) / 4, -1000.0, 1000.0));
+  frame.center = std::round(4 * middle / frame.scale) / 4 * frame.scale;
   frame.origin = std::fabs(frame.center) > 8 * frame.scale ? frame.center : 0;
   return frame;
 }
@@ -54,13 +58,14 @@ Frame choose_frame(std::vector<double> finite) {
 double SeriesStats::add_sample(const double* numbers, size_t count, const SeriesReference* reference, SeriesBatch& batch) {
   std::array<double, 256> finite;
   Features sums{};
-  size_t used = 0, all_finite = 0;
+  size_t used = 0;
   const double share = 1 / static_cast<double>(count);
+  const auto finite_count = std::count_if(numbers, numbers + count, [](double x) { return std::isfinite(x); });
+  const double finite_share = 1 / static_cast<double>(std::max<ptrdiff_t>(finite_count, 1));
   for (size_t i = 0; i < count; ++i) {
     const double x = numbers[i];
     if (std::isfinite(x)) {
       finite[used++] = x;
-      ++all_finite;
       const double score = frame.score(x);
       sums[kLocation] += score;
       sums[kSpread] += score * score;
@@ -72,7 +77,7 @@ double SeriesStats::add_sample(const double* numbers, size_t count, const Series
       histogram.add(bucket);
       if (reference) {
         sums[kOutside] += x < reference->low || x > reference->high;
-        batch.bins[reference->bin[static_cast<size_t>(bucket)]] += share;
+        batch.bins[reference->bin[static_cast<size_t>(bucket)]] += finite_share;
       }
     } else {
       (std::isnan(x) ? nan : infinite) += 1;
@@ -83,9 +88,11 @@ double SeriesStats::add_sample(const double* numbers, size_t count, const Series
       used = 0;
     }
   }
-  for (const Feature feature : {kLocation, kSpread}) sums[feature] /= static_cast<double>(std::max<size_t>(all_finite, 1));
+  for (const Feature feature : {kLocation, kSpread}) sums[feature] *= finite_share;
   for (const Feature feature : {kNonFinite, kZero, kOutside}) sums[feature] *= share;
-  if (all_finite == 0) {  // says nothing about the others
+  if (finite_count == 0) {  // says nothing about the others
+    if (reference)
+      for (int bin = 0; bin < kBins; ++bin) batch.bins[bin] += reference->weights[bin];
     sums[kLocation] = reference ? reference->location : samples[kLocation].mean;
     sums[kSpread] = samples[kSpread].mean;
   }
@@ -93,6 +100,8 @@ double SeriesStats::add_sample(const double* numbers, size_t count, const Series
   for (int f = 0; f < kFeatures; ++f) {
     batch.sums[f] += sums[f];
     samples[f].merge({1, sums[f], 0});
+    lowest[f] = std::min(lowest[f], sums[f]);
+    highest[f] = std::max(highest[f], sums[f]);
   }
   return sums[kLocation];
 }
@@ -120,6 +129,8 @@ void SeriesStats::merge(const SeriesStats& other) {
   for (int f = 0; f < kFeatures; ++f) {
     samples[f].merge(moved.samples[f]);
     between[f].merge(moved.between[f]);
+    lowest[f] = std::min(lowest[f], moved.lowest[f]);
+    highest[f] = std::max(highest[f], moved.highest[f]);
   }
   batches += moved.batches;
 }
@@ -128,6 +139,17 @@ double SeriesStats::design_effect(Feature feature) const {
   const double within = samples[feature].variance();
   if (batches < kLeastBatches || !(within > 0)) return 1;
   return std::max(1.0, between[feature].m2 / static_cast<double>(batches - 1) / within);
+}
+
+double SeriesStats::reach(Feature feature) const {
+  const Moments& all = samples[feature];
+  return all.count > 0 ? std::max(highest[feature] - all.mean, all.mean - lowest[feature]) : 0;
+}
+
+double SeriesStats::range(Feature feature) const {
+  const double mean = samples[feature].mean;
+  if (feature == kLocation) return kMostScore + std::fabs(mean);
+  return feature == kSpread ? std::max(mean, kMostScore * kMostScore - mean) : std::max(mean, 1 - mean);
 }
 
 SeriesReference SeriesStats::reference() const {

@@ -79,7 +79,9 @@ TEST(SampleRows, LargeRowsInRunsThatTurn) {
       for (size_t v = 0; v < 256; ++v) {
         const double x = sampled.values[sampled.rows[i].begin + v];
         EXPECT_EQ(std::floor(x / 10'000), static_cast<double>(i * 10));
-        if (v % 16) EXPECT_EQ(x, sampled.values[sampled.rows[i].begin + v - 1] + 1);
+        if (v % 16 != 0) {
+          EXPECT_EQ(x, sampled.values[sampled.rows[i].begin + v - 1] + 1);
+        }
       }
     }
     seen.insert(sampled.values[0]);
