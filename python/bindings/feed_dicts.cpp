@@ -27,7 +27,7 @@ void check(bool right, const char* what) {
 template <class T>
 T value_of(const py::dict& dict, const char* name) { return py::cast<T>(dict[name]); }
 
-py::dict to_dict(const SeriesStats& stats) {
+py::dict series_dict(const SeriesStats& stats) {
   py::dict dict;
   dict["count"] = stats.values.count;
   dict["mean"] = stats.values.mean + stats.values.low;
@@ -86,7 +86,7 @@ SeriesStats series_of(const py::dict& dict) {
   return stats;
 }
 
-py::dict to_dict(const FieldStats& field) {
+py::dict field_dict(const FieldStats& field) {
   py::dict dict;
   dict["type"] = dtype_name(field.type);
   dict["row_shape"] = field.row_sizes;
@@ -95,7 +95,7 @@ py::dict to_dict(const FieldStats& field) {
   dict["batches"] = field.batches;
   dict["other_layouts"] = field.other_layouts;
   py::list series, counts;
-  for (const SeriesStats& each : field.series) series.append(to_dict(each));
+  for (const SeriesStats& each : field.series) series.append(series_dict(each));
   for (const ValueCounts& each : field.counts) {
     py::dict entry;
     entry["counts"] = each.most_frequent(SIZE_MAX);
@@ -104,7 +104,7 @@ py::dict to_dict(const FieldStats& field) {
     counts.append(entry);
   }
   dict["series"] = series;
-  dict["lengths"] = field.lengths ? py::object(to_dict(*field.lengths)) : py::none();
+  dict["lengths"] = field.lengths ? py::object(series_dict(*field.lengths)) : py::none();
   dict["counts"] = counts;
   dict["together"] = std::make_tuple(field.together.count, field.together.mean, field.together.m2);
   return dict;
@@ -157,7 +157,7 @@ py::dict to_dict(const FeedStats& stats) {
   dict["samples"] = stats.samples;
   dict["batches"] = stats.batches;
   for (const auto& [name, field] : stats.fields)
-    if (field.begun()) fields[py::str(name)] = to_dict(field);
+    if (field.begun()) fields[py::str(name)] = field_dict(field);
   dict["fields"] = fields;
   repeats["samples"] = stats.repeats.samples;
   repeats["repeated"] = stats.repeats.repeated;

@@ -9,6 +9,7 @@ from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .feed import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
@@ -22,6 +23,11 @@ __all__ = [
     "CorruptDataError",
     "DataLoader",
     "DevicePrefetcher",
+    "DriftAlarm",
+    "DriftError",
+    "DriftWarning",
+    "FeedOptions",
+    "FeedProfile",
     "FrozenList",
     "Pad",
     "UnavailableError",
@@ -40,4 +46,5 @@ __all__ = [
     "samplers",
     "transforms",
     "uninstall",
+    "watch",
 ]
