@@ -47,7 +47,8 @@ py::dict series_dict(const SeriesStats& stats) {
   for (int f = 0; f < kFeatures; ++f) {
     samples.append(to_tuple(stats.samples[static_cast<size_t>(f)]));
     between.append(to_tuple(stats.between[static_cast<size_t>(f)]));
-    if (stats.samples[0].count > 0) reach.append(std::make_tuple(stats.lowest[static_cast<size_t>(f)], stats.highest[static_cast<size_t>(f)]));
+    if (stats.samples[0].count > 0)
+      reach.append(std::make_tuple(stats.lowest[static_cast<size_t>(f)], stats.highest[static_cast<size_t>(f)]));
   }
   dict["histogram"] = histogram;
   dict["samples"] = samples;

@@ -23,10 +23,10 @@ run      runs a training script (or, with -m, a module) with millrace.DataLoader
          --explain prints, when a loader is first iterated, what runs natively and why.
 pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as shards that stream, without loss by default.
 inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and fails when something is.
-profile  looks at samples of a dataset and writes their statistics: the reference that millrace.watch() compares a training run with.
+profile  looks at samples of a dataset and writes their statistics: the reference that millrace.watch() compares a run with.
 
-pack, inspect and profile take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
-imported before the script: set environment variables that torch reads at its import outside."""
+pack, inspect and profile take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py.
+torch is imported before the script: set environment variables that torch reads at its import outside."""
 
 
 def main(arguments: list[str]) -> int:

@@ -9,8 +9,8 @@ namespace millrace {
 namespace {
 
 // Shifts below which nothing is reported, in units of the feature.
-constexpr double kLeastMean = 0.1, kLeastSpread = 0.15, kLeastShare = 0.005, kLeastZeros = 0.05, kLeastDistance = 0.08, kLeastClass = 0.02,
-                 kLeastRepeats = 0.25;
+constexpr double kLeastMean = 0.1, kLeastSpread = 0.15, kLeastShare = 0.005, kLeastZeros = 0.05;
+constexpr double kLeastDistance = 0.08, kLeastClass = 0.02, kLeastRepeats = 0.25;
 
 constexpr std::array<const char*, kFeatures> kKinds{"mean", "spread", "nan", "zeros", "range"};
 
@@ -18,7 +18,8 @@ double samples_of(const SeriesStats& stats) { return static_cast<double>(stats.s
 
 }  // namespace
 
-DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& options) : options_(options), steps_(FeatureTracker::kLongest) {
+DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& options)
+    : options_(options), steps_(FeatureTracker::kLongest) {
   for (const auto& [name, stats] : reference.fields) {
     if (!stats.begun()) continue;
     fields_[name].reference = stats.reference();

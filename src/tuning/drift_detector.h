@@ -1,13 +1,13 @@
 // DriftDetector: compares what is fed with a reference, batch by batch, and says what has changed.
 //
 // Of each series: the mean (location), the spread, non-finite numbers, zeros, numbers outside the reference's range, and the histogram, as
-// Kolmogorov and Smirnov's distance over bins of equal weight. Of whole numbers: each frequent one's share, that of all others, of new ones,
-// and the distance of all shares together (by McDiarmid's inequality). Lengths; swapped channels; repeated samples.
+// Kolmogorov and Smirnov's distance over bins of equal weight. Of whole numbers: each frequent one's share, that of all others, of new
+// ones, and the distance of all shares together (by McDiarmid's inequality). Lengths; swapped channels; repeated samples.
 // All tests of a run share one probability of a false alarm: it is divided among features and windows, and spent over time as
 // 6 / (pi t)^2 at the t-th examined batch (Bonferroni), so it holds for runs of any length. That rests on samples that are drawn as the
 // reference's were; design effects (drift_tracker.h) allow for batches that hang together.
-// A kind of change of a series is reported once, with the step since when, until it has been gone for kQuiet batches. About 10 us per batch and
-// ten series; the caller keeps threads apart.
+// A kind of change of a series is reported once, with the step since when, until it has been gone for kQuiet batches. About 10 us per
+// batch and ten series; the caller keeps threads apart.
 #pragma once
 
 #include <cstdint>

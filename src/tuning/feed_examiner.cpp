@@ -34,7 +34,8 @@ Sampled sampled(const ExamField& field, const SampleLimits& limits, uint64_t tur
     const BatchView& view = field.views[i];
     if (!(layout_of(view) == layout)) continue;  // of another kind than its neighbours
     sample_rows(view, layout, limits, turn, result.batch);
-    if (ragged && !result.batch.rows.empty()) result.batch.rows.back().length = view.sizes.size() > 1 ? static_cast<double>(view.sizes[1]) : 1;
+    if (ragged && !result.batch.rows.empty() && view.sizes.size() > 1)
+      result.batch.rows.back().length = static_cast<double>(view.sizes[1]);
   }
   result.rows = ragged ? static_cast<int64_t>(field.views.size()) : result.first.rows();
   return result;

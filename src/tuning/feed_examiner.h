@@ -1,8 +1,8 @@
 // FeedExaminer: a thread that looks at batches while the training loop goes on.
 //
 // Invariant: `mutex_` guards the queue, the statistics, the alarms and the counts. The thread takes a job out under it, samples the job's
-// numbers without it (they are the job's alone), and adds them under it. A job holds what it reads (`keeper`): it is released, on this thread,
-// as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait, or waits if told to.
+// numbers without it (they are the job's alone), and adds them under it. A job holds what it reads (`keeper`): it is released, on this
+// thread, as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait, or waits if told to.
 // End: close(), which the destructor calls, wakes the thread, drops what waits and joins. In a forked child nothing is done; objects made
 // before the fork leak there.
 // What goes wrong in a job is kept, and thrown by the next submit() or finish().

@@ -119,8 +119,9 @@ void FieldStats::merge(const FieldStats& other) {
     return;
   }
   if (!(layout == other.layout))
-    throw Error(ErrorKind::invalid_argument, "profiles can be merged when their fields have the same kinds of shapes; one has " +
-                                                 std::to_string(layout.series) + " series, the other " + std::to_string(other.layout.series));
+    throw Error(ErrorKind::invalid_argument,
+                "profiles can be merged when their fields have the same kinds of shapes; one has " + std::to_string(layout.series) +
+                    " series, the other " + std::to_string(other.layout.series));
   samples += other.samples;
   batches += other.batches;
   other_layouts += other.other_layouts;

@@ -1,8 +1,9 @@
 // Moments: count, mean and sum of squared deviations, of any number of values, in constant memory.
 //
 // A block is summed in eight lanes and its deviations are taken from its own mean; blocks are joined by the formula of Chan, Golub and
-// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979). The mean is kept in two parts. So nothing cancels, and the
-// result is float64's to about 1e-12 relative, in whatever order parts are merged. Plain data; the caller keeps threads apart.
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979). The mean is kept in two parts. So nothing
+// cancels, and the result is float64's to about 1e-12 relative, in whatever order parts are merged. Plain data; the caller keeps threads
+// apart.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SeriesStats: what is known of one stream of numbers: of a column, of a channel, of a field's lengths.
 //
 // Beside moments, extremes and a histogram of the values, it has five features of each sample, all bounded: their means over samples obey
-// limits that hold for any distribution, which is what drift is judged by (drift_tracker.h). Bounded means of a Frame: (x - center) / scale,
-// cut off at 2 (Huber's score, "Robust estimation of a location parameter", 1964). A frame comes from the first window's quantiles,
+// limits that hold for any distribution, which is what drift is judged by (drift_tracker.h). Bounded means of a Frame: (x - center) /
+// scale, cut off at 2 (Huber's score, "Robust estimation of a location parameter", 1964). A frame comes from the first window's quantiles,
 // rounded to quarters of powers of two, so that ranks which saw different parts mostly agree on it. The caller keeps threads apart.
 #pragma once
 

@@ -35,8 +35,8 @@ def pictures_float(rng, rows):
 
 def table_heavy(rng, rows):
     """Columns: normal, log-normal, Cauchy, mostly zero, constant, far from zero."""
-    columns = [rng.normal(5, 2, rows), rng.lognormal(0, 2, rows), rng.standard_cauchy(rows), rng.exponential(1, rows) * (rng.random(rows) < 0.05),
-               np.full(rows, 3.0), 1.7e9 + rng.normal(0, 1000, rows)]  # fmt: skip
+    columns = [rng.normal(5, 2, rows), rng.lognormal(0, 2, rows), rng.standard_cauchy(rows),
+               rng.exponential(1, rows) * (rng.random(rows) < 0.05), np.full(rows, 3.0), 1.7e9 + rng.normal(0, 1000, rows)]  # fmt: skip
     return {"x": torch.from_numpy(np.stack(columns, 1)), "y": torch.from_numpy(rng.normal(0, 1, rows)).float()}
 
 
@@ -52,11 +52,13 @@ def imbalanced(rng, rows):
     """Twelve classes, the most frequent 600 times as frequent as the rarest."""
     shares = 0.5 ** np.arange(12.0) + 0.0005
     labels = rng.choice(12, rows, p=shares / shares.sum())
-    return [torch.from_numpy(rng.normal(labels[:, None] * 0.1, 1, (rows, 8))).float(), torch.from_numpy(labels), ["x" * n for n in rng.poisson(30, rows)]]
+    texts = ["x" * n for n in rng.poisson(30, rows)]
+    return [torch.from_numpy(rng.normal(labels[:, None] * 0.1, 1, (rows, 8))).float(), torch.from_numpy(labels), texts]
 
 
-FEEDS = {"pictures_uint8": (pictures_uint8, 16), "pictures_float": (pictures_float, 16), "table_heavy": (table_heavy, 64), "tokens": (tokens, 16),
-         "imbalanced": (imbalanced, 32), "imbalanced_small": (imbalanced, 3), "table_small": (table_heavy, 4)}  # fmt: skip
+FEEDS = {"pictures_uint8": (pictures_uint8, 16), "pictures_float": (pictures_float, 16), "table_heavy": (table_heavy, 64),
+         "tokens": (tokens, 16), "imbalanced": (imbalanced, 32), "imbalanced_small": (imbalanced, 3),
+         "table_small": (table_heavy, 4)}  # fmt: skip
 
 
 def changed(batch, name, value):

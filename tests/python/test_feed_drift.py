@@ -71,7 +71,8 @@ def test_ways_to_be_told():
     change = SHIFTS["NaN rows"][1]
 
     def watched(on_drift, **options):
-        return millrace.watch(Feed(draw, rows, 60, 1, change, 20), reference("table_heavy"), on_drift, FeedOptions(every=1, exact=True, **options))
+        feed = Feed(draw, rows, 60, 1, change, 20)
+        return millrace.watch(feed, reference("table_heavy"), on_drift, FeedOptions(every=1, exact=True, **options))
 
     with pytest.warns(DriftWarning, match=r'field "x", column \d: .* NaN or infinite, 0 % expected; since batch \d+, seen in'):
         run(watched("warn"))

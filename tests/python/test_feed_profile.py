@@ -25,7 +25,8 @@ def test_moments_are_numpys(data, rows):
         column = data[:, number]
         finite = column[np.isfinite(column)]
         assert series["count"] == len(finite)
-        assert series["nan"] == np.isnan(column).sum() and series["infinite"] == np.isinf(column).sum() and series["zeros"] == (column == 0).sum()
+        assert series["nan"] == np.isnan(column).sum() and series["infinite"] == np.isinf(column).sum()
+        assert series["zeros"] == (column == 0).sum()
         if len(finite):
             scale = np.abs(finite).max()
             assert series["mean"] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-15 * scale)
@@ -96,7 +97,8 @@ def test_repeated_samples_are_counted():
 
 
 def test_parts_add_up(tmp_path):
-    data = torch.randn(4000, 3, generator=torch.Generator().manual_seed(0)).double() * torch.tensor([1, 100, 1e-3]) + torch.tensor([0, 7, 0])
+    drawn = torch.randn(4000, 3, generator=torch.Generator().manual_seed(0)).double()
+    data = drawn * torch.tensor([1, 100, 1e-3]) + torch.tensor([0, 7, 0])
     labels = torch.randint(0, 5, (4000,))
     batches = list(zip(data.split(50), labels.split(50)))
     whole = FeedProfile.of(batches)
@@ -120,7 +122,8 @@ def test_files_come_back(tmp_path):
     profile.save(tmp_path / "profile.json")
     again = FeedProfile.load(tmp_path / "profile.json")
     assert again.fields == profile.fields and again.about["dataset"] == "mine" and again.samples == 100
-    assert "text" in str(again) and str(again).splitlines()[2].split() == ["field", "count", "mean", "std", "min", "median", "max", "NaN", "zeros"]
+    assert "text" in str(again)
+    assert str(again).splitlines()[2].split() == ["field", "count", "mean", "std", "min", "median", "max", "NaN", "zeros"]
     assert not list(tmp_path.glob(".profile-*"))
 
 

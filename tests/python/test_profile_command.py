@@ -70,7 +70,8 @@ def test_class_folders(capsys, jpeg_folder):
 def test_shards(capsys, tmp_path):
     members = []
     for i in range(12):
-        members += [(f"{i:03d}.jpg", jpeg_bytes(make_picture(40 + i, 30, seed=i))), (f"{i:03d}.cls", b"%d" % (i % 3)), (f"{i:03d}.txt", b"x" * i)]
+        picture = jpeg_bytes(make_picture(40 + i, 30, seed=i))
+        members += [(f"{i:03d}.jpg", picture), (f"{i:03d}.cls", b"%d" % (i % 3)), (f"{i:03d}.txt", b"x" * i)]
     write_tar(tmp_path / "s.tar", members)
     status, text, _ = run(capsys, tmp_path / "s.tar", "--json")
     fields = json.loads(text)["fields"]
@@ -89,8 +90,9 @@ def test_tables(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "words, message",
-    [(["nowhere"], "no such file or folder"), (["{script}:nothing"], "has no nothing"), (["{script}:number"], "neither a dataset nor a loader"),
-     (["none.py:dataset"], "no such script"), (["no_module:x"], "no_module"), (["{script}:Broken", "--workers", "0"], "bad sample"),
+    [(["nowhere"], "no such file or folder"), (["{script}:nothing"], "has no nothing"),
+     (["{script}:number"], "neither a dataset nor a loader"), (["none.py:dataset"], "no such script"), (["no_module:x"], "no_module"),
+     (["{script}:Broken", "--workers", "0"], "bad sample"),
      (["{folder}"], "neither class folders"), (["{script}:dataset", "--workers", "0", "--out", "{folder}/none/p.json"], "none")],
 )  # fmt: skip
 def test_errors(capsys, script, tmp_path, words, message):

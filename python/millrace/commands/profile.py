@@ -68,8 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         "numbers, else the first ones")
     add("--batch-size", type=_positive, default=64, metavar="N", help="of datasets (default: 64)")
     add("--workers", type=_workers, default="auto", metavar="N", help="of datasets (default: auto)")
-    add("--picture-size", type=_positive, default=224, metavar="N", help="class folders are resized and cropped to it (default: 224); name a "
-        "dataset of yours for another transform")
+    add("--picture-size", type=_positive, default=224, metavar="N", help="class folders are resized and cropped to it (default: 224); name "
+        "a dataset of yours for another transform")
     add("--ragged", action="store_true", help="samples have sizes of their own: they are not stacked")
     add("--field", action="append", metavar="NAME", help="only this field; may be repeated")
     add("--json", action="store_true", help="print the profile instead of a table")

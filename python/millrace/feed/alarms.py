@@ -12,7 +12,7 @@ class DriftWarning(UserWarning):
 
 
 class DriftError(RuntimeError):
-    """A feed is no longer what its reference says. `alarm` says what has changed; the loop may go on with `next()`, which loses no batch."""
+    """A feed is no longer what its reference says: `alarm` says what has changed. The loop may go on with `next()`; no batch is lost."""
 
     def __init__(self, alarm: DriftAlarm) -> None:
         super().__init__(str(alarm))
@@ -23,11 +23,11 @@ class DriftError(RuntimeError):
 class DriftAlarm:
     """One kind of change of one field. str() is a sentence for people.
 
-    field: its path in the batch; "" where it is of whole samples. kind: mean, spread, nan, zeros, range, histogram, classes, lengths, channels,
-    duplicates. part: "channel 2", "column 5", "class 7", or "". expected, seen: the mean without extremes (mean, lengths), a ratio of
-    standard deviations (spread), else shares. since: the number of the first batch of the window that shows it best; step: of the latest;
-    numbers count from 0 over all epochs. samples: looked at in the window. log_probability: natural logarithm of the bound on its being chance.
-    ended: it had been reported, and is over.
+    field: its path in the batch; "" where it is of whole samples. kind: mean, spread, nan, zeros, range, histogram, classes, lengths,
+    channels, duplicates. part: "channel 2", "column 5", "class 7", or "". expected, seen: the mean without extremes (mean, lengths), a
+    ratio of standard deviations (spread), else shares. since: the number of the first batch of the window that shows it best; step: of the
+    latest; numbers count from 0 over all epochs. samples: looked at in the window. log_probability: natural logarithm of the bound on its
+    being chance. ended: it had been reported, and is over.
     """
 
     field: str

@@ -112,7 +112,8 @@ def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
         dtype = tensors[0].dtype
         tensors = [tensor for tensor in tensors if tensor.dtype == dtype]
         if tensors[0].dim() == 0:
-            found.append(Field(path or _WHOLE, [torch.stack([tensor.cpu() for tensor in tensors if tensor.dim() == 0])], _DTYPES[dtype], "data"))
+            numbers = torch.stack([tensor.cpu() for tensor in tensors if tensor.dim() == 0])
+            found.append(Field(path or _WHOLE, [numbers], _DTYPES[dtype], "data"))
         else:
             found.append(Field(path or _WHOLE, [tensor for tensor in tensors if tensor.dim() > 0], _DTYPES[dtype], "ragged"))
 

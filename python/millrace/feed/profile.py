@@ -83,12 +83,13 @@ class FeedProfile:
         except (ValueError, KeyError, TypeError) as error:
             raise corrupt_data(os.fspath(path), f"this is no profile of a feed ({error!r}); make one with millrace profile") from None
         if not isinstance(version, int) or version > VERSION:
-            raise ValueError(f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION}; update it, or make the "
-                             "profile anew")  # fmt: skip
+            raise ValueError(f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION}; update it, or "
+                             "make the profile anew")  # fmt: skip
         try:
             return cls.from_dict(data)
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            raise corrupt_data(os.fspath(path), f"this profile of a feed is damaged ({error}); make it anew with millrace profile") from None
+            message = f"this profile of a feed is damaged ({error}); make it anew with millrace profile"
+            raise corrupt_data(os.fspath(path), message) from None
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> FeedProfile:
@@ -120,9 +121,9 @@ class FeedProfile:
         return merged
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON's types. `fields`: {path: {type, row_shape (-1: varies), samples, series, counts, lengths, ...}}; each of `series` (channels or
-        columns) and `lengths` has count, mean, std, min, max, nan, infinite, zeros, quantiles (1, 5, 25, 50, 75, 95, 99 %) and, for later
-        comparisons, histogram ([bucket, count]) and moments of features of samples; `counts`: [number, how often], the most frequent first.
+        """JSON's types. `fields`: {path: {type, row_shape (-1: varies), samples, series, counts, lengths, ...}}; each of `series` (channels
+        or columns) and `lengths` has count, mean, std, min, max, nan, infinite, zeros, quantiles (1, 5, 25, 50, 75, 95, 99 %) and, for
+        later comparisons, histogram ([bucket, count]) and moments of features of samples; `counts`: [number, how often], the most frequent first.
         `repeats`: samples, how many came before in their epoch, how many different ones there are.
         """
         data = self._raw()

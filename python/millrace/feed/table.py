@@ -24,10 +24,11 @@ def table(data: dict[str, Any]) -> str:
         if field["other_layouts"]:
             notes.append(f"{name}: {field['other_layouts']} batches of another kind of shape were passed over")
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+    lines = ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]) for row in rows]
     repeats = data["repeats"]
     if repeats["samples"]:
-        notes.append(f"samples: {repeats['samples']:,} compared, {repeats['repeated']:,} came before, about {round(repeats['distinct']):,} different")
+        notes.append(f"samples: {repeats['samples']:,} compared, {repeats['repeated']:,} came before, "
+                     f"about {round(repeats['distinct']):,} different")  # fmt: skip
     return "\n".join([f"{data['samples']:,} samples in {data['batches']:,} batches", "", *lines, *([""] if notes else []), *notes])
 
 
@@ -35,8 +36,9 @@ def _row(name: str, series: dict[str, Any]) -> tuple[str, ...]:
     numbers = series["count"] + series["nan"] + series["infinite"]
     if not series["count"]:
         return name, f"{numbers:,}", "", "", "", "", "", _share(series["nan"] + series["infinite"], numbers), ""
-    return (name, f"{numbers:,}", *(f"{value:.5g}" for value in (series["mean"], series["std"], series["min"], series["quantiles"][3], series["max"])),
-            _share(series["nan"] + series["infinite"], numbers), _share(series["zeros"], numbers))  # fmt: skip
+    shown = (series["mean"], series["std"], series["min"], series["quantiles"][3], series["max"])
+    shares = _share(series["nan"] + series["infinite"], numbers), _share(series["zeros"], numbers)
+    return name, f"{numbers:,}", *(f"{value:.5g}" for value in shown), *shares
 
 
 def _share(part: int, whole: int) -> str:

@@ -30,14 +30,16 @@ _DEVICE_ROWS = 32  # of a batch on a device that are copied back
 
 
 def watch(
-    loader: Iterable[T_co], reference: Union[FeedProfile, Path, None] = None, on_drift: OnDrift = "warn", options: Optional[FeedOptions] = None
-) -> WatchedLoader[T_co]:
+    loader: Iterable[T_co], reference: Union[FeedProfile, Path, None] = None, on_drift: OnDrift = "warn",
+    options: Optional[FeedOptions] = None,
+) -> WatchedLoader[T_co]:  # fmt: skip
     """`loader`, with statistics of the batches that it hands out, and alarms when they are no longer what `reference` says.
 
     loader: a millrace.DataLoader, torch's, or anything that gives batches of tensors, arrays, texts in any nesting.
-    reference: a FeedProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and `.profile().save()`). None: only statistics.
-    on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a function of the DriftAlarm, called in
-        the loop's thread. None: alarms are only kept, in `.alarms`.
+    reference: a FeedProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and `.profile().save()`). None: only
+        statistics.
+    on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a function of the DriftAlarm, called
+        in the loop's thread. None: alarms are only kept, in `.alarms`.
     options: which batches are looked at, how closely, and what is no drift; see FeedOptions.
 
     Batches on a device are looked at before they are copied there, where the loader is millrace's and makes them on the host; of others
@@ -288,15 +290,16 @@ def _check_fields(fields: list[Field], reference: dict[str, dict[str, Any]]) -> 
     if missing or extra:
         parts = [f"it has {_quoted(missing)}, which the batches have not"] * bool(missing)
         parts += [f"the batches have {_quoted(extra)}, which it has not"] * bool(extra)
-        raise ValueError(f"the reference profile is of other fields: {', and '.join(parts)}. Make one of this feed with `millrace profile` or "
-                         "watch(loader).profile(), or name the fields to compare in FeedOptions(fields=[...])")  # fmt: skip
+        raise ValueError(f"the reference profile is of other fields: {', and '.join(parts)}. Make one of this feed with `millrace profile` "
+                         "or watch(loader).profile(), or name the fields to compare in FeedOptions(fields=[...])")  # fmt: skip
     for field in fields:
         sizes, expected = list(field.tensors[0].shape), reference[field.name]["layout"]
         ragged = field.kind == "ragged"
         found = _core.field_layout([1, *sizes] if ragged else sizes, field.dtype, ragged)
         if found["series"] != expected["series"] or (field.kind != "lengths" and found["counted"] != expected["counted"]):
             raise ValueError(f'field "{field.name}" is {field.dtype} of shape {tuple(sizes)} here, but the reference profile has '
-                             f'{reference[field.name]["type"]} of row shape {tuple(reference[field.name]["row_shape"])}; make a profile of this feed')  # fmt: skip
+                             f'{reference[field.name]["type"]} of row shape {tuple(reference[field.name]["row_shape"])}; '
+                             "make a profile of this feed")  # fmt: skip
 
 
 def _quoted(names: list[str]) -> str:

@@ -122,18 +122,24 @@ TEST(Drift, EachChangeIsFoundOnce) {
 TEST(Drift, ClassesThatComeGoAndAppear) {
   const Feed clean(DType::i64, {32}, [](std::mt19937_64& r, int64_t) { return std::discrete_distribution<int>({80, 15, 4, 1})(r); });
   const FeedStats reference = profile(clean, 64, 1);
-  const auto more = watched(reference, Feed(DType::i64, {32}, [](auto& r, int64_t) { return std::discrete_distribution<int>({60, 15, 24, 1})(r); }), 100, 2);
+  const auto balance = [](std::initializer_list<double> weights) {
+    return Feed(DType::i64, {32}, [shares = std::vector<double>(weights)](auto& r, int64_t) {
+      return std::discrete_distribution<int>(shares.begin(), shares.end())(r);
+    });
+  };
+  const auto more = watched(reference, balance({60, 15, 24, 1}), 100, 2);
   ASSERT_EQ(more.size(), 1u);
   EXPECT_EQ(more[0].kind, "classes");
   EXPECT_TRUE(more[0].label == 2 || more[0].label == 0 || more[0].what == "all");
-  const auto fresh = watched(reference, Feed(DType::i64, {32}, [](auto& r, int64_t) { return std::discrete_distribution<int>({75, 14, 4, 1, 6})(r); }), 100, 2);
+  const auto fresh = watched(reference, balance({75, 14, 4, 1, 6}), 100, 2);
   ASSERT_FALSE(fresh.empty());
   EXPECT_EQ(fresh[0].what, "new");
 }
 
 TEST(Drift, SwappedChannels) {
   const auto picture = [](std::array<double, 3> means) {
-    return Feed(DType::f32, {16, 3, 6, 6}, [means](std::mt19937_64& r, int64_t c) { return means[static_cast<size_t>(c)] + 0.25 * normal(r, c); });
+    return Feed(DType::f32, {16, 3, 6, 6},
+                [means](std::mt19937_64& r, int64_t c) { return means[static_cast<size_t>(c)] + 0.25 * normal(r, c); });
   };
   const FeedStats reference = profile(picture({0.485, 0.456, 0.406}), 64, 1);
   EXPECT_TRUE(watched(reference, picture({0.485, 0.456, 0.406}), 300, 2).empty());

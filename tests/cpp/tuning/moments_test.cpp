@@ -31,7 +31,8 @@ TEST(Moments, FarFromZeroAndHeavyTailed) {
     Moments whole, left, right;
     whole.add(values.data(), values.size());
     expect_exact(values, whole);
-    for (size_t at = 0; at < values.size(); at += 7) (at % 3 ? left : right).add(values.data() + at, std::min<size_t>(7, values.size() - at));
+    for (size_t at = 0; at < values.size(); at += 7)
+      (at % 3 ? left : right).add(values.data() + at, std::min<size_t>(7, values.size() - at));
     left.merge(right);
     expect_exact(values, left);
   }

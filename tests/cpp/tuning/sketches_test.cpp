@@ -27,7 +27,8 @@ TEST(ValueHistogram, BucketsAreInOrderAndHoldTheirMiddles) {
     EXPECT_EQ(ValueHistogram::bucket_of(x), ValueHistogram::kBuckets - 1);
     EXPECT_EQ(ValueHistogram::bucket_of(-x), 0);
   }
-  for (const double x : {0.0, -0.0, 1e-300, std::numeric_limits<double>::denorm_min()}) EXPECT_EQ(ValueHistogram::bucket_of(x), ValueHistogram::kZero);
+  for (const double x : {0.0, -0.0, 1e-300, std::numeric_limits<double>::denorm_min()})
+    EXPECT_EQ(ValueHistogram::bucket_of(x), ValueHistogram::kZero);
 }
 
 TEST(ValueHistogram, QuantilesAreWithinHalfABucket) {
