@@ -143,7 +143,8 @@ def table(records: list[dict]) -> str:
         rates = (statistics.median(r["rows_per_s"] for r in side.values()) for side in (plain, watched))
         count = statistics.median(each["examined"] for each in looked)
         lines.append(f"| {step_ms:g} ms | {next(rates):,.0f} | {next(rates):,.0f} | "
-                     f"**{statistics.median(costs):.2f} %** ({low:.2f} – {high:.2f}) | {looked[-1]['every']} | {count:.0f} | {100 * cpu:.2f} % |")
+                     f"**{statistics.median(costs):.2f} %** ({low:.2f} – {high:.2f}) | "
+                     f"{looked[-1]['every']} | {count:.0f} | {100 * cpu:.2f} % |")
     return "\n".join(lines)
 
 

@@ -57,11 +57,12 @@ ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTuple>& fiel
   return job;
 }
 
-std::unique_ptr<FeedExaminer> make_examiner(const FeedStats* reference, size_t queue, int64_t rows, int64_t values, double false_alarms,
-                                            double least) {
+using OwnedExaminer = std::unique_ptr<FeedExaminer, FeedExaminer::End>;
+
+OwnedExaminer make_examiner(const FeedStats* reference, size_t queue, int64_t rows, int64_t values, double false_alarms, double least) {
   if (rows < 1 || values < 16 || !(false_alarms > 0 && false_alarms < 1) || !(least > 0))
     throw py::value_error("an examination needs 1 row and 16 numbers at least, a probability below 1 and a positive factor");
-  return std::make_unique<FeedExaminer>(SampleLimits{rows, values}, queue, reference, DriftOptions{false_alarms, least});
+  return OwnedExaminer(new FeedExaminer(SampleLimits{rows, values}, queue, reference, DriftOptions{false_alarms, least}));
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ void bind_tuning(py::module_& m) {
       .def(py::init(&feed_stats_of), arg("dict"))
       .def("to_dict", [](const FeedStats& stats) { return to_dict(stats); })
       .def("merge", &FeedStats::merge, arg("other"), Release());
-  py::class_<FeedExaminer>(m, "FeedExaminer")
+  py::class_<FeedExaminer, OwnedExaminer>(m, "FeedExaminer")
       .def(py::init(&make_examiner), arg("reference") = nullptr, arg("queue") = 2, arg("rows") = 256, arg("values") = 256,
            arg("false_alarms") = 1e-3, arg("least") = 1.0)
       .def("submit", [](FeedExaminer& examiner, int64_t step, bool new_epoch, const std::vector<FieldTuple>& fields, bool wait) {

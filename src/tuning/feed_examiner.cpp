@@ -57,9 +57,9 @@ std::vector<uint64_t> sample_hashes(const std::vector<Sampled>& fields, const st
     if (hashes.empty()) hashes.resize(rows.size());
     if (hashes.size() != rows.size()) return {};
     for (size_t i = 0; i < rows.size(); ++i) hashes[i] = mix_hash(hashes[i], rows[i].hash);
-    numbers += static_cast<int64_t>(rows[0].each * sizeof(double));
+    numbers += static_cast<int64_t>(fields[f].batch.values.size() / rows.size());
   }
-  return numbers >= 32 ? hashes : std::vector<uint64_t>{};
+  return numbers >= 4 ? hashes : std::vector<uint64_t>{};
 }
 
 }  // namespace
@@ -67,8 +67,11 @@ std::vector<uint64_t> sample_hashes(const std::vector<Sampled>& fields, const st
 FeedExaminer::FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference, const DriftOptions& options)
     : limits_(limits), queue_(std::max<size_t>(queue, 1)), generation_(fork_generation()) {
   if (reference) detector_ = std::make_unique<DriftDetector>(*reference, options);
-  thread_ = std::make_unique<ThreadGroup>();
-  thread_->start("millrace feed", [this] { run(); });
+  thread_.start("millrace feed", [this] { run(); });
+}
+
+void FeedExaminer::End::operator()(FeedExaminer* examiner) const noexcept {
+  if (examiner->generation_ == fork_generation()) delete examiner;
 }
 
 bool FeedExaminer::submit(ExamJob job, bool wait) {
@@ -95,7 +98,7 @@ void FeedExaminer::finish() {
 
 FeedStats FeedExaminer::statistics() {
   if (generation_ != fork_generation()) return {};
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(stats_mutex_);
   FeedStats copy = stats_;
   copy.settle();
   return copy;
@@ -114,10 +117,7 @@ ExaminerCounts FeedExaminer::counts() {
 }
 
 void FeedExaminer::close() {
-  if (generation_ != fork_generation()) {
-    thread_.release();  // there is none here to join
-    return;
-  }
+  if (generation_ != fork_generation()) return;
   std::deque<ExamJob> dropped;
   {
     const std::lock_guard lock(mutex_);
@@ -127,7 +127,7 @@ void FeedExaminer::close() {
     work_.notify_all();
     room_.notify_all();
   }
-  if (thread_) thread_->join();
+  thread_.join();
 }
 
 void FeedExaminer::rethrow() {
@@ -163,7 +163,8 @@ void FeedExaminer::examine(ExamJob job) {
   job.keeper.reset();
   const std::vector<uint64_t> hashes = sample_hashes(fields, job.fields);
 
-  const std::lock_guard lock(mutex_);
+  std::vector<DriftAlarm> alarms;
+  std::unique_lock stats_lock(stats_mutex_);
   if (detector_) detector_->begin_batch(job.step);
   ++stats_.batches;
   if (!fields.empty()) stats_.samples += fields[0].rows;
@@ -187,8 +188,12 @@ void FeedExaminer::examine(ExamJob job) {
   for (const uint64_t hash : hashes) again += stats_.repeats.add(hash);
   if (detector_) {
     if (!hashes.empty()) detector_->add_repeats(static_cast<int64_t>(hashes.size()), again, stats_.repeats.comparisons - comparisons);
-    for (DriftAlarm& alarm : detector_->end_batch()) alarms_.push_back(std::move(alarm));
+    alarms = detector_->end_batch();
   }
+  stats_lock.unlock();
+
+  const std::lock_guard lock(mutex_);
+  for (DriftAlarm& alarm : alarms) alarms_.push_back(std::move(alarm));
   ++counts_.examined;
   counts_.seconds += cpu_seconds() - begin;
 }

@@ -46,7 +46,7 @@ void FieldStats::begin(const BatchView& view, bool is_lengths, const FieldRefere
   if (layout.counted) counts.resize(series.size());
   if (reference == nullptr) return;
   for (size_t s = 0; s < series.size() && s < reference->series.size(); ++s) series[s].frame = reference->series[s].frame;
-  if (lengths && reference->lengths) lengths->frame = reference->lengths->frame;
+  if (lengths) lengths->frame = reference->lengths ? reference->lengths->frame : Frame{0, 1, 0};
 }
 
 bool FieldStats::takes(const BatchView& view) const {

@@ -100,7 +100,7 @@ Reader reader_of(DType type) {
   throw Error(ErrorKind::invalid_argument, std::string("there are no statistics of ") + dtype_name(type) + " numbers; leave the field out");
 }
 
-// What is left of a row without the longer of the runs of equal numbers at its ends.
+// What is left of a row without a run of equal numbers at one end: of zeros if there is one, else behind, else before.
 double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
   const auto at = [&](int64_t place) {
     double value;
@@ -111,7 +111,9 @@ double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
   int64_t behind = 1, before = 1;
   while (behind < total && at(total - 1 - behind) == at(total - 1)) ++behind;
   while (before < total && at(before) == at(0)) ++before;
-  const int64_t run = std::max(behind, before);
+  if (behind == total) return at(0) == 0 ? 0 : static_cast<double>(total);  // a mask of ones is no padding
+  const bool in_front = behind == 1 || (at(total - 1) != 0 && at(0) == 0 && before > 1);
+  const int64_t run = in_front ? before : behind;
   return static_cast<double>(run > 1 ? total - run : total);
 }
 

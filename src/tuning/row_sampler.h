@@ -39,7 +39,7 @@ FieldLayout layout_of(const BatchView& batch);
 struct SampledRow {
   size_t begin = 0;  // in `values`: series by series, `each` numbers of each
   size_t each = 0;
-  double length = 0; // of padded fields: numbers before a run of equal ones at the end, or behind one at the beginning
+  double length = 0; // of padded fields: numbers without a run of equal ones at the end or the beginning
   uint64_t hash = 0; // of up to 4 KiB of the row
 };
 

@@ -123,8 +123,8 @@ class FeedProfile:
     def to_dict(self) -> dict[str, Any]:
         """JSON's types. `fields`: {path: {type, row_shape (-1: varies), samples, series, counts, lengths, ...}}; each of `series` (channels
         or columns) and `lengths` has count, mean, std, min, max, nan, infinite, zeros, quantiles (1, 5, 25, 50, 75, 95, 99 %) and, for
-        later comparisons, histogram ([bucket, count]) and moments of features of samples; `counts`: [number, how often], the most frequent first.
-        `repeats`: samples, how many came before in their epoch, how many different ones there are.
+        later comparisons, histogram ([bucket, count]) and moments of features of samples; `counts`: [number, how often], the most frequent
+        first. `repeats`: samples, how many came before in their epoch, how many different ones there are.
         """
         data = self._raw()
         for field in data["fields"].values():

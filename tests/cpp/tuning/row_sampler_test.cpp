@@ -105,18 +105,21 @@ TEST(SampleRows, TypesAreNumbers) {
 }
 
 TEST(SampleRows, PaddingAtEitherEnd) {
-  std::vector<int64_t> data(5 * 40);
+  std::vector<int64_t> data(7 * 40);
   std::iota(data.begin(), data.end(), 1);
   std::fill(data.begin() + 30, data.begin() + 40, 0);      // ten behind
   std::fill(data.begin() + 80, data.begin() + 85, 9);      // five before
   std::fill(data.begin() + 120, data.begin() + 160, 0);    // nothing else
-  std::fill(data.begin() + 199, data.end(), 0);            // one is no run
-  const BatchView view = view_of(data.data(), DType::i64, {5, 40});
+  data[199] = 0;                                           // one is no run
+  std::fill(data.begin() + 200, data.begin() + 240, 1);    // a mask of a whole row
+  std::fill(data.begin() + 240, data.begin() + 244, 0);    // a mask of one that is padded before
+  std::fill(data.begin() + 244, data.end(), 1);
+  const BatchView view = view_of(data.data(), DType::i64, {7, 40});
   SampledBatch sampled;
   sample_rows(view, layout_of(view), {}, 0, sampled);
   std::vector<double> lengths;
   for (const SampledRow& row : sampled.rows) lengths.push_back(row.length);
-  EXPECT_EQ(lengths, (std::vector<double>{30, 40, 35, 0, 40}));
+  EXPECT_EQ(lengths, (std::vector<double>{30, 40, 35, 0, 40, 40, 36}));
 }
 
 TEST(SampleRows, EqualRowsHaveEqualHashes) {
