@@ -2,8 +2,8 @@
 //
 // Invariant: `mutex_` guards the queue, the alarms and the counts, and is held for moments; `stats_mutex_` the statistics. The thread takes
 // a job out under the first, samples its numbers under none (they are the job's alone), adds them under the second, and says what it found
-// under the first again; it never holds both. So submit() waits for no examination. A job holds what it reads (`keeper`): it is released, on this
-// thread, as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait, or waits if told to.
+// under the first again; it never holds both. So submit() waits for no examination. A job holds what it reads (`keeper`): it is released,
+// on this thread, as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait, or waits if told to.
 // End: close(), which the destructor calls, wakes the thread, drops what waits and joins. In a forked child nothing is done, and
 // End leaks what was made before the fork: a condition variable that a thread of the parent waits for cannot be destroyed there.
 // What goes wrong in a job is kept, and thrown by the next submit() or finish().
