@@ -84,8 +84,10 @@ class BatchJob:
     on_device = False
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> PoolEngine:
-        slots = threads + 2
-        return PoolEngine(self.source.dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate)), threads, slots)
+        dataset = self.source.dataset
+        at_once = dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
+        slots = threads * at_once + 2
+        return PoolEngine(dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate)), threads, slots, at_once)
 
     def rows(self, batch: Any) -> np.ndarray:
         """The dataset's indices of one index list of the sampler; IndexError and TypeError as a list's."""
@@ -116,4 +118,5 @@ def order_advice(loader: Any) -> Optional[str]:
 def batch_job(loader: Any, source: BatchSource, collate_fn: Optional[Callable[[list], Any]]) -> BatchJob:
     sampler = inner_sampler(loader.batch_sampler)
     window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
-    return BatchJob(source, collate_fn, max(source.dataset.rows_ahead, window) if source.dataset.rows_ahead else 0)
+    # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of the one before.
+    return BatchJob(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)
