@@ -182,6 +182,17 @@ def test_pickles_and_forks():
     assert process.exitcode == 0 and queue.get() == 4
 
 
+def test_batches_for_a_device_are_looked_at_on_the_host(monkeypatch):
+    """Here the device is torch's meta device, whose tensors have no numbers any more."""
+    monkeypatch.setattr("millrace.dataloader.prefetched", lambda batches, device, *_, **__: (
+        [tensor.to(device) for tensor in batch] for batch in batches))  # fmt: skip
+    data = torch.rand(100, 3)
+    loader = millrace.DataLoader(torch.utils.data.TensorDataset(data), 10, device="meta")
+    watched = watch(loader, options=EXACT)
+    assert [batch.device.type for (batch,) in watched] == ["meta"] * 10
+    assert watched.profile().fields["0"]["series"][0]["mean"] == pytest.approx(data[:, 0].double().mean().item())
+
+
 def test_states_are_the_loaders():
     data = torch.arange(100)
     loader = millrace.DataLoader(torch.utils.data.TensorDataset(data), 10, shuffle=True, num_workers=2)

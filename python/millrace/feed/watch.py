@@ -279,8 +279,8 @@ def _copied_back(step: int, new_epoch: bool, fields: list[Field]) -> tuple[int, 
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.device.type == "cpu":
-        return tensor
+    if tensor.device.type != "cuda":
+        return tensor.to("cpu")
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)  # others would wait
 
 
