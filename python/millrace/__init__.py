@@ -7,8 +7,10 @@ from torch.utils.data import default_collate, default_convert, get_worker_info
 
 from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
+from .benching import bench
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .estimate import Estimate, estimate
 from .feed import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
@@ -26,16 +28,19 @@ __all__ = [
     "DriftAlarm",
     "DriftError",
     "DriftWarning",
+    "Estimate",
     "FeedOptions",
     "FeedProfile",
     "FrozenList",
     "Pad",
     "UnavailableError",
+    "bench",
     "cpu_budget",
     "datasets",
     "default_collate",
     "default_convert",
     "empty_cache",
+    "estimate",
     "frozen",
     "gather_state",
     "get_worker_info",
