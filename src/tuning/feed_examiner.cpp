@@ -183,11 +183,11 @@ void FeedExaminer::examine(ExamJob job) {
     if (reference && !batch.series.empty()) detector_->add(named.name, batch);
   }
   if (job.new_epoch) stats_.repeats.start_epoch();
-  const int64_t comparisons = stats_.repeats.comparisons;
-  int64_t again = 0;
-  for (const uint64_t hash : hashes) again += stats_.repeats.add(hash);
+  const int64_t comparisons = stats_.repeats.comparisons, recent = stats_.repeats.recent;
+  for (const uint64_t hash : hashes) stats_.repeats.add(hash);
   if (detector_) {
-    if (!hashes.empty()) detector_->add_repeats(static_cast<int64_t>(hashes.size()), again, stats_.repeats.comparisons - comparisons);
+    const int64_t compared = stats_.repeats.comparisons - comparisons;
+    detector_->add_repeats(compared / static_cast<int64_t>(Repeats::kRecent), stats_.repeats.recent - recent, compared);
     alarms = detector_->end_batch();
   }
   stats_lock.unlock();

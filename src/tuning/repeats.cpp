@@ -45,8 +45,10 @@ bool Repeats::add(uint64_t hash) {
   last = hash;
 
   const bool again = std::find(ring_.begin(), ring_.end(), hash) != ring_.end();
-  recent += again;
-  comparisons += static_cast<int64_t>(ring_.size());
+  if (ring_.size() == kRecent) {
+    recent += again;
+    comparisons += kRecent;
+  }
   if (ring_.size() < kRecent) {
     ring_.push_back(hash);
   } else {

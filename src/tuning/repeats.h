@@ -26,7 +26,7 @@ class Repeats {
   void merge(const Repeats& other);
 
   double distinct() const;
-  // Sums over samples: those seen before in their epoch; those among the latest; how many latest ones each was compared with.
+  // Sums over samples: those seen before in their epoch; those among the latest, once there are 512; comparisons with these.
   int64_t samples = 0, repeated = 0, recent = 0;
   int64_t comparisons = 0;
   std::array<uint8_t, kRegisters> registers{};

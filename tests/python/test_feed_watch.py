@@ -71,10 +71,11 @@ def test_every_so_manieth_batch_from_the_first_ones_on():
 def test_every_adapts_to_the_cost():
     data = [torch.rand(256, 64, 64)] * 300
     watched = watch(data)  # a loop that does nothing: looking at everything would be all its time
-    for _ in watched:
-        pass
+    for _ in range(3):  # the thread has looked at some at the end of the first one at the latest
+        for _ in watched:
+            pass
     stats = watched.feed_stats()
-    assert stats["every"][-1][1] > 8 and stats["examined"] + stats["dropped"] < 150
+    assert stats["every"][-1][1] > 8 and stats["examined"] + stats["dropped"] < 450
     slow = watch(data[:40])
     for _ in slow:
         time.sleep(0.01)
@@ -109,8 +110,8 @@ def test_tensors_are_let_go():
             del tensor
 
     watched = watch(list(batches()), options=EXACT)
-    for _ in watched:
-        pass
+    for batch in watched:
+        del batch
     watched.loader.clear()
     gc.collect()
     assert Held.count == 0

@@ -7,11 +7,12 @@ import json
 import sys
 from typing import Any, Union
 
+from .named import explained
+
 
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
-    from millrace.commands.pack import _explained
     from millrace.feed import FeedOptions, FeedProfile
     from millrace.feed.guess import batches_of
     from millrace.packing.progress import Progress
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
         print("\nmillrace profile: stopped; nothing was written", file=sys.stderr)
         return 130
     except Exception as error:
-        print(f"millrace profile: {_explained(error)}", file=sys.stderr)
+        print(f"millrace profile: {explained(error)}", file=sys.stderr)
         return 1
     finally:
         if progress:
