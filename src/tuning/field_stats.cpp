@@ -149,15 +149,18 @@ FieldReference FieldStats::reference() const {
     auto& places = result.classes.emplace_back();
     auto& weights = result.class_weights.emplace_back(kMostClasses + 2);
     const double total = std::max<double>(1, static_cast<double>(each.total()));
-    double known = 0;
+    double once = 0;
     for (const auto& [number, count] : each.most_frequent(SIZE_MAX)) {
       const size_t place = std::min(places.size(), result.rest);
       places[number] = static_cast<int>(place);
       weights[place] += static_cast<double>(count) / total;
-      known += static_cast<double>(count) / total;
+      once += count == 1 ? 1 / total : 0;
     }
-    // Numbers that were dropped while counting cannot be told from new ones.
-    weights[result.unseen] = std::max(0.0, 1 - known);
+    // New ones are to be expected as often as there were ones that came once (Good, "The population frequencies of species", 1953); those that
+    // were dropped while counting cannot be told from new ones.
+    const double new_ones = std::max(once, each.exact() ? 0.0 : static_cast<double>(each.error()) / total);
+    weights[result.unseen] = new_ones;
+    weights[result.rest] = std::max(0.0, weights[result.rest] - new_ones);
   }
   return result;
 }
