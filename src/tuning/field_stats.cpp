@@ -156,8 +156,8 @@ FieldReference FieldStats::reference() const {
       weights[place] += static_cast<double>(count) / total;
       once += count == 1 ? 1 / total : 0;
     }
-    // New ones are to be expected as often as there were ones that came once (Good, "The population frequencies of species", 1953); those that
-    // were dropped while counting cannot be told from new ones.
+    // New ones are to be expected as often as there were ones that came once (Good, "The population frequencies of species", 1953); those
+    // that were dropped while counting cannot be told from new ones.
     const double new_ones = std::max(once, each.exact() ? 0.0 : static_cast<double>(each.error()) / total);
     weights[result.unseen] = new_ones;
     weights[result.rest] = std::max(0.0, weights[result.rest] - new_ones);
