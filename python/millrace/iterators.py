@@ -21,6 +21,8 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from .devices import batch_memory
+from .ledger.board import thread_rows
+from .ledger.stages import COPY, HANDOVER, during
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -78,6 +80,8 @@ class _NativeIter:
             engine.skip(self._job.rows(before))
         self._engine = engine
         self._record.live = engine.stats
+        last = "device thread" if self._job.on_device else None
+        self._record.ledger.watch(lambda: thread_rows(engine.clocks(), last))
         close_at_exit(self)
         return engine
 
@@ -95,15 +99,23 @@ class _NativeIter:
             )
 
     def __next__(self) -> Any:
+        ledger = self._record.ledger
+        before = ledger.begin(HANDOVER)
         try:
             return super().__next__()  # type: ignore[misc]
         except StopIteration:
             self._progress.finish()
+            ledger.finish(before)
             raise
+        finally:
+            ledger.leave(before)
 
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)
-        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory and not self._job.on_device else batch
+        if not self._pin_memory or self._job.on_device:
+            return batch
+        with during(COPY):
+            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
     def _shutdown_workers(self) -> None:
         if self._shutdown or os.getpid() != self._owner_pid:
@@ -179,6 +191,11 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
+        with self._record.ledger.starting(self._record.stats() if stays else None, first_iter):
+            self._begin_epoch(loader, first_iter)
+
+    def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
         _BaseDataLoaderIter._reset(self, loader, first_iter)
         self._num_yielded = self._progress.yielded
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.

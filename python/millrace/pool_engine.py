@@ -7,11 +7,14 @@ import threading
 import time
 import weakref
 from collections import deque
+from itertools import islice
 from typing import Any, Optional
 
 import numpy as np
 
+from . import _core
 from .datasets.batches import BatchMaker
+from .ledger.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
 from .run_record import empty_counters
 
 
@@ -46,7 +49,15 @@ class _Shared:
         self.closed = False
         self.pid = os.getpid()
 
-    def run(self) -> None:
+    def run(self, clock: _core.StageClock) -> None:
+        clock.attach(COLLATE)
+        try:
+            self._work()
+        finally:
+            clock.end()
+            clock.detach()
+
+    def _work(self) -> None:
         while True:
             with self.lock:
                 if self.closed:
@@ -57,7 +68,8 @@ class _Shared:
             elif not self._reads_ahead():
                 with self.lock:
                     if not self.closed and not self._claimable():
-                        self.work.wait()
+                        with during(IDLE):
+                            self.work.wait()
 
     def _reads_ahead(self) -> bool:
         if not self.maker.read_ahead():
@@ -91,10 +103,13 @@ class _Shared:
 
     def make(self, task: _Task, kept: type[BaseException]) -> None:
         """Errors that are `kept` are raised when the batch's turn comes."""
+        before = enter(COLLATE)
         try:
             task.batch = self.maker.make(task.ticket)
         except kept as error:
             task.error = error
+        finally:
+            enter(before)
         self._finish([task])
 
     def _finish(self, tasks: list[_Task]) -> None:
@@ -117,8 +132,10 @@ class PoolEngine:
         self._maker = maker
         self._counters = empty_counters()
         self._slots = slots
+        self._clocks = [_core.StageClock() for _ in range(threads)]
         self._threads = [
-            threading.Thread(target=self._shared.run, name=f"millrace-{i}", daemon=True) for i in range(threads)
+            threading.Thread(target=self._shared.run, args=(clock,), name=f"millrace-{i}", daemon=True)
+            for i, clock in enumerate(self._clocks)
         ]
         for thread in self._threads:
             thread.start()
@@ -148,12 +165,13 @@ class PoolEngine:
         if not shared.tasks:
             return None
         task = shared.tasks[0]
+        note_ready(sum(made.done for made in islice(shared.tasks, shared.claimed)))
         if not self._threads:
             if not task.done:
                 shared.claimed = 1
                 shared.make(task, Exception)  # behind Ctrl-C the batch is still to come
         else:
-            with shared.lock:
+            with during(WAIT), shared.lock:
                 if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
                     raise TimeoutError("no batch was ready in time")
         with shared.lock:
@@ -177,6 +195,9 @@ class PoolEngine:
                 thread.join()
         self._threads = []
         self._maker.close()
+
+    def clocks(self) -> list[Any]:
+        return [clock.read() for clock in self._clocks]
 
     def stats(self) -> dict[str, Any]:
         seconds = {**self._counters["seconds"], **self._maker.seconds()}

@@ -24,6 +24,7 @@
 #include "loader/hole_filler.h"
 #include "loader/row_source.h"
 #include "loader/row_worker.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 
@@ -41,12 +42,13 @@ class Engine {
   DataLoader::Status next(Batch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
+  std::vector<StageReading> clocks() const;  // of its threads
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
   // and the destructor must run on another thread.
   bool on_own_thread() const { return threads_.holds_current(); }
 
  private:
-  void run(RowWorker& worker);
+  void run(RowWorker& worker, const std::shared_ptr<StageClock>& clock);
   void work(int64_t deadline_ns);
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
@@ -77,7 +79,8 @@ class Engine {
   LoaderStats counted_;             // without the stages' times, which the workers count
   SampleError last_error_;          // the sample left out last
 
-  std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts
+  std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts, as are these
+  std::vector<std::shared_ptr<StageClock>> clocks_;  // by worker
   ThreadGroup threads_;                              // the last member: joined before anything they use goes
 };
 

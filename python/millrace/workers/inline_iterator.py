@@ -10,6 +10,8 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
+from ..ledger.stacks import StackSampler
+from ..ledger.stages import COPY, SAMPLE, collating, during, enter
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
 from .counted import Counted
@@ -44,6 +46,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         if saved is not None and not saved.finished:
             put_back(self._dataset, saved.dataset_state)  # behind the draws of its epoch: it may hold the state of torch's generator
         self._dataset_fetcher = self._make_fetcher()
+        self._stacks: Optional[StackSampler] = None  # of the thread that calls next()
         self._skip = loader.on_error == "skip"
         self._least = loader.batch_size if loader.drop_last else 1
         if loader.on_error != "raise":
@@ -58,7 +61,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _make_fetcher(self) -> Any:
         return _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+            self._dataset_kind, self._dataset, self._auto_collation, collating(self._collate_fn), self._drop_last
         )
 
     def _go_on(self, saved: SavedState) -> None:
@@ -80,7 +83,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _next_data(self) -> Any:
         try:
-            data = self._next_whole_batch() if self._skip else super()._next_data()
+            data = self._next_whole_batch() if self._skip else self._pinned(self._fetched(self._next_index()))
         except StopIteration:
             raise
         except Exception:
@@ -100,9 +103,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             number, rows = self._sampler_iter.given, self._next_index()
             mending, errors = Mending(self._sampler_iter, number), []  # type: ignore[var-annotated]
             try:
-                batch = self._dataset_fetcher.fetch(rows)
+                batch = self._fetched(rows)
                 while mending.is_unfinished(batch, errors):
-                    batch = self._dataset_fetcher.fetch(mending.rows)
+                    batch = self._fetched(mending.rows)
             except Exception:  # of collate_fn
                 mending.give_up()
                 raise
@@ -110,7 +113,23 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._record.add_errors(errors)
             self._asked = mending.end()
             if self._asked >= max(1, self._least):
-                return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+                return self._pinned(batch)
+
+    def _fetched(self, index: Any) -> Any:
+        if self._stacks is None or not self._stacks.is_of_this_thread:
+            self._stacks = StackSampler(self._dataset, self._record.ledger.clock)
+        before = enter(SAMPLE)
+        try:
+            with self._stacks:
+                return self._dataset_fetcher.fetch(index)
+        finally:
+            enter(before)
+
+    def _pinned(self, batch: Any) -> Any:
+        if not self._pin_memory:
+            return batch
+        with during(COPY):
+            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
     def _next_index(self) -> Any:
         if not self._skip:

@@ -1,0 +1,136 @@
+"""The stall ledger: on every engine each second is booked once, to what it was spent on."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import numpy as np
+import pytest
+from ledger_cases import CASES, Data, Sleepy, busy, check, in_memory, run, slow_collate
+
+from millrace import DataLoader, _core
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+]
+
+
+@pytest.fixture(scope="module")
+def of(tmp_path_factory):
+    return Data(tmp_path_factory)
+
+
+EXPECTED = {"images": {"fetch", "decode", "transform"}, "rows": {"collate"}, "lines": {"fetch", "decode", "collate"},
+            "stream": {"fetch"}}  # of stages that take time, at least; the others run Python
+EXPECTED |= {case.split(",")[0]: {"sample", "collate"} for case in CASES if case.split(",")[0] not in EXPECTED}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_second_is_booked_on_every_engine(of, case):
+    loader = CASES[case](of)
+    ledger, wall, count = run(loader, step=0.002)
+    check(ledger, wall)
+    assert not ledger["running"]
+    assert ledger["batches"] == count and ledger["samples"] > 0
+    assert ledger["consumer"]["step"] >= 0.002 * count
+    assert ledger["engine"] == loader.stats()["engine"] and ledger["native"] == ("native: require" in f"native: {loader.native}")
+    steps = ledger["steps"]
+    assert steps["kept_from"] == 0 and len(steps["enter"]) == len(steps["leave"]) == len(steps["ready"]) == count + 1  # the end, too
+    assert all(a <= b for a, b in zip(steps["enter"], steps["leave"]))
+    assert steps["leave"][-1] <= ledger["wall_seconds"] + 1e-6
+    assert {name for name, times in ledger["stages"].items() if times["wall"] > 0} >= EXPECTED[case.split(",")[0]]
+    if "inline" not in case and "rows" not in case:
+        assert len(ledger["workers"]) == 2
+    if "inline" in case:
+        assert ledger["workers"] == [] and ledger["consumer"]["make"] > 0
+    later = loader.ledger()
+    assert later["consumer"] == ledger["consumer"] and later["workers"] == ledger["workers"], "an epoch that is over stays as it was"
+
+
+LEFT = ["images, threads", "rows, threads", "lines, threads", "stream, threads", "fork", "worker threads", "inline"]
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_a_loop_that_is_left_ends_there(of, case):
+    loader = CASES[case](of)
+    ledger, wall, _ = run(loader, step=0.01, stop_after=3)
+    gc.collect()
+    time.sleep(0.05)
+    ledger = loader.ledger()
+    check(ledger)
+    assert not ledger["running"]
+    assert wall * 0.98 <= ledger["wall_seconds"] <= wall + 0.04
+
+
+def test_while_it_runs_it_says_so_far():
+    loader = DataLoader(Sleepy(seconds=0.01), 4, num_workers=2)
+    iterator = iter(loader)
+    started = time.perf_counter()
+    next(iterator)
+    time.sleep(0.05)
+    ledger = loader.ledger()
+    check(ledger)
+    assert ledger["running"] and ledger["batches"] == 1
+    assert ledger["wall_seconds"] >= time.perf_counter() - started - 0.01
+    assert any(worker["seconds"].get("sample", 0) > 0.01 for worker in ledger["workers"]), "the stage that is under way counts"
+    time.sleep(0.02)
+    assert loader.ledger()["wall_seconds"] > ledger["wall_seconds"]
+    del iterator
+
+
+def test_before_the_first_epoch_all_is_zero():
+    loader = DataLoader(Sleepy(), 4, num_workers=2)
+    ledger = loader.ledger()
+    check(ledger)
+    assert ledger["wall_seconds"] == 0 and ledger["workers"] == [] and not ledger["running"]
+    assert ledger["bottleneck"] == "consumer"
+    assert "steps" not in ledger and loader.stats(steps=True)["ledger"]["steps"]["enter"] == []
+
+
+@pytest.mark.parametrize("engine", [dict(native="never"), dict(native="never", worker_method="thread")])
+def test_stages_are_told_apart_in_workers(engine):
+    loader = DataLoader(Sleepy(seconds=0.002), 4, num_workers=2, collate_fn=slow_collate, **engine)
+    ledger, wall, count = run(loader)
+    check(ledger, wall)
+    assert 48 * 0.002 <= ledger["stages"]["sample"]["wall"] < ledger["stages"]["collate"]["wall"]
+    assert ledger["stages"]["collate"]["wall"] >= count * 0.02
+    assert ledger["stages"]["collate"]["cpu"] < 0.5 * ledger["stages"]["collate"]["wall"], "it sleeps"
+    assert ledger["bottleneck"] == "collate"
+
+
+class Computing(Sleepy):
+    def __getitem__(self, index):
+        busy(0.002)
+        return index
+
+
+@pytest.mark.parametrize("engine", [dict(num_workers=1), dict(num_workers=1, worker_method="thread"), dict()])
+def test_cpu_time_is_counted_where_it_is_used(engine):
+    ledger, wall, _ = run(DataLoader(Computing(), 4, **engine))
+    check(ledger, wall)
+    assert ledger["stages"]["sample"]["cpu"] == pytest.approx(48 * 0.002, rel=0.2)
+
+
+def test_a_slow_consumer_is_the_bottleneck():
+    ledger, _, _ = run(DataLoader(Sleepy(200), 4, num_workers=2, persistent_workers=True), step=0.02)
+    assert ledger["bottleneck"] == "consumer"
+    ready = ledger["steps"]["ready"]
+    assert np.median(ready[5:-5]) >= 2, ready
+
+
+def test_a_sampler_that_is_slow_is_to_blame():
+    class Slow:
+        def __iter__(self):
+            for i in range(12):
+                time.sleep(0.01)
+                yield [i]
+
+        def __len__(self):
+            return 12
+
+    ledger, wall, _ = run(DataLoader(Sleepy(seconds=0), batch_sampler=Slow()))
+    check(ledger, wall)
+    assert ledger["consumer"]["draw"] > 0.11
+    assert ledger["bottleneck"] == "draw"
