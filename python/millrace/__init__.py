@@ -11,6 +11,7 @@ from .benching import bench
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .estimate import Estimate, estimate
+from .feed import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
 from .flight.recorder import FlightRecorder
 from .flight.replaying import replay
 from .flight.signals import dump_on_signal
@@ -27,7 +28,12 @@ __all__ = [
     "CorruptDataError",
     "DataLoader",
     "DevicePrefetcher",
+    "DriftAlarm",
+    "DriftError",
+    "DriftWarning",
     "Estimate",
+    "FeedOptions",
+    "FeedProfile",
     "FlightRecorder",
     "FrozenList",
     "Pad",
@@ -51,4 +57,5 @@ __all__ = [
     "samplers",
     "transforms",
     "uninstall",
+    "watch",
 ]

@@ -13,14 +13,16 @@ VERBS = {
     "bench": ("millrace.commands.bench", "main"),
     "doctor": ("millrace.commands.doctor", "main"),
     "estimate": ("millrace.commands.estimate", "main"),
+    "profile": ("millrace.commands.profile", "main"),
 }
-USAGE = "usage: python -m millrace (run | pack | inspect | bench | doctor | estimate) ...; python -m millrace --help says what they do"
+USAGE = f"usage: python -m millrace ({' | '.join(VERBS)}) ...; python -m millrace --help says what they do"
 HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUMENTS...]
        python -m millrace pack SRC DST [OPTIONS]
        python -m millrace inspect URL... [OPTIONS]
        python -m millrace bench module:dataset [OPTIONS]
        python -m millrace doctor [PATH | URL...] [OPTIONS]
        python -m millrace estimate --step-ms MS --batch-size N [OPTIONS]
+       python -m millrace profile DATASET [--out FILE] [OPTIONS]
 
 run      runs a training script (or, with -m, a module) with millrace.DataLoader in the place of torch.utils.data.DataLoader,
          in its imports and in the libraries it uses, as if it began with `import millrace; millrace.install()`.
@@ -30,6 +32,7 @@ inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and
 bench    measures your own dataset over workers, prefetch and methods, next to torch's loader, and says the best arguments.
 doctor   times this machine's disk, memory, decoding, store and GPU link, compares with what a model needs, and says what to fix first.
 estimate says what a run needs of its loader, what the loader gives, and what waiting costs.
+profile  looks at samples of a dataset and writes their statistics: the reference that millrace.watch() compares a run with.
 
 All but run take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
 imported before the script: set environment variables that torch reads at its import outside."""

@@ -973,6 +973,45 @@ def wake_on_signal(signal: int, fd: int) -> None:
 def unwake_on_signal(signal: int) -> bool:
     """The reverse; True: the handler that was there before is back."""
 
+class FeedStats:
+    """Statistics of a feed: what millrace.feed.FeedProfile holds."""
+
+    def __init__(self, dict: dict[str, Any]) -> None:
+        """What to_dict() returned; ValueError, KeyError or RuntimeError for anything else."""
+    def to_dict(self) -> dict[str, Any]:
+        """JSON's types, but for repeats.registers, which are bytes."""
+    def merge(self, other: "FeedStats") -> None:
+        """Adds the other's samples; ValueError where fields of one name are of different kinds."""
+
+class FeedExaminer:
+    """A thread that looks at batches: src/tuning/feed_examiner.h."""
+
+    def __init__(
+        self,
+        reference: Optional[FeedStats] = None,
+        queue: int = 2,
+        rows: int = 256,
+        values: int = 256,
+        false_alarms: float = 1e-3,
+        least: float = 1.0,
+    ) -> None: ...
+    def submit(self, step: int, new_epoch: bool, fields: Sequence[tuple[str, list[torch.Tensor], str, str]], wait: bool = False) -> bool:
+        """`fields`: (name, tensors on the CPU, name of their type, "data", "ragged" or "lengths"); the tensors are held until they have
+        been looked at. False when `queue` batches wait already, and `wait` is not. Raises what an earlier batch came to."""
+    def finish(self) -> None:
+        """Waits for all that was submitted; raises what it came to."""
+    def statistics(self) -> FeedStats:
+        """A copy of what has been seen so far."""
+    def take_alarms(self) -> list[dict[str, Any]]:
+        """Those since the last call: DriftAlarm of src/tuning/drift_detector.h."""
+    def counts(self) -> dict[str, Any]:
+        """examined, dropped; seconds of CPU."""
+    def close(self) -> None:
+        """Joins the thread; what waits is dropped."""
+
+def field_layout(sizes: Sequence[int], dtype: str, ragged: bool = False) -> dict[str, Any]:
+    """What a field's numbers are, by its type and shape: series_axis, series, channels, counted, padded."""
+
 def stack_ends(codes: list[Any]) -> None:
     """Code objects that call the user's code: stacks end with the first of them."""
 

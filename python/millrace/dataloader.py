@@ -209,9 +209,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         )
 
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
+        return self._tapped(None)
+
+    def _tapped(self, tap: Optional[Callable[[Any], Any]]) -> Iterator[T_co]:
+        """An iterator; `tap(batches)` stands in it before batches are copied to a device."""
         self._millrace_wrapped_for = None
         device, prefetch = self._millrace_device, checked_depth(self.prefetch_to_device)
-        batches = self._batches()
+        batches = self._batches() if tap is None else tap(self._batches())
         if device is None or getattr(batches, "millrace_on_device", False):
             return batches
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)

@@ -22,6 +22,7 @@ LAYERS: dict[str, set[str]] = {
         "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
+    "tuning": {"base", "core"},
 }
 
 # Outside headers by their beginning, and the only folders that may see them.

@@ -1,0 +1,35 @@
+"""The benchmark of watching: both sides give the same batches, every repeat is stored, the table has a line per step time."""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.feed import FeedScenario, check, measure, table  # noqa: E402
+
+
+@pytest.mark.parametrize("name, samples, batch", [("pictures", 80, 16), ("rows", 4_000, 64), ("tokens", 2_000, 8)])
+def test_both_sides_are_measured(name, samples, batch) -> None:
+    scenario = FeedScenario(name, samples, batch, 20)
+    records = list(measure(scenario, rounds=1, cpus=sorted(os.sched_getaffinity(0)), steps_ms=[0, 1]))
+    assert {r["loader"] for r in records} == {"plain_0ms", "watched_0ms", "plain_1ms", "watched_1ms"}
+    for record in records:
+        assert json.loads(json.dumps(record)) == record
+        assert record["rows_per_s"] > 0 and bool(record["looked"]) == record["loader"].startswith("watched")
+    assert len(table(records).splitlines()) == 4
+
+
+def test_another_feed_is_refused() -> None:
+    class Watched(list):
+        alarms: list = []
+
+    data = [[torch.ones(3)], [torch.zeros(3)]]
+    check({"plain": data, "watched": Watched(data)})
+    with pytest.raises(AssertionError, match="changes what is fed"):
+        check({"plain": data, "watched": Watched(data[:1])})
