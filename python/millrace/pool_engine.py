@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -31,6 +32,8 @@ class _Shared:
     Invariants, under the one lock: `tasks` are the outstanding batches in the order of submit(); the first `claimed` of them are
     made or being made, each by one thread, the others untouched; `claimed` is at most `slots`, so no more batches than that are in
     memory. A task's batch and error are written by its thread before `done`, which is set under the lock.
+    Threads with a number below `active` claim; the others sleep apart, on `parked`, until set_limits() wakes all of both, so that each
+    looks anew on which side it is. At least one is active.
     A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that has nothing to do either; every
     submit() and every batch that is handed out wakes the sleepers.
     """
@@ -40,14 +43,18 @@ class _Shared:
         self.lock = threading.Lock()
         self.work = threading.Condition(self.lock)
         self.finished = threading.Condition(self.lock)
+        self.parked = threading.Condition(self.lock)
+        self.active = sys.maxsize
         self.tasks: deque[_Task] = deque()
         self.claimed = 0
         self.closed = False
         self.pid = os.getpid()
 
-    def run(self) -> None:
+    def run(self, number: int) -> None:
         while True:
             with self.lock:
+                while number >= self.active and not self.closed:
+                    self.parked.wait()
                 if self.closed:
                     return
                 task = self._claim()
@@ -55,7 +62,7 @@ class _Shared:
                 self.make(task, BaseException)
             elif not self._reads_ahead():
                 with self.lock:
-                    if not self.closed and not self._claimable():
+                    if not self.closed and not self._claimable() and number < self.active:
                         self.work.wait()
 
     def _reads_ahead(self) -> bool:
@@ -97,9 +104,8 @@ class PoolEngine:
         self._shared = _Shared(maker, slots)
         self._maker = maker
         self._counters = empty_counters()
-        self._slots = slots
         self._threads = [
-            threading.Thread(target=self._shared.run, name=f"millrace-{i}", daemon=True) for i in range(threads)
+            threading.Thread(target=self._shared.run, args=(i,), name=f"millrace-{i}", daemon=True) for i in range(threads)
         ]
         for thread in self._threads:
             thread.start()
@@ -151,6 +157,16 @@ class PoolEngine:
         self._counters["batches"] += 1
         return _Batch(task.batch)
 
+    def set_limits(self, threads: int, slots: int) -> None:
+        """How many threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
+        if threads < 1 or slots < 1:
+            raise ValueError(f"at least one thread and one slot, got {threads} and {slots}")
+        shared = self._shared
+        with shared.lock:
+            shared.active, shared.slots = threads, slots
+            shared.work.notify_all()
+            shared.parked.notify_all()
+
     def close(self) -> None:
         _end(self._shared)
         for thread in self._threads:
@@ -161,7 +177,7 @@ class PoolEngine:
 
     def stats(self) -> dict[str, Any]:
         seconds = {**self._counters["seconds"], **self._maker.seconds()}
-        return {**self._counters, "seconds": seconds, "slots": self._slots, "errors": [], "bytes": 0}
+        return {**self._counters, "seconds": seconds, "slots": self._shared.slots, "errors": [], "bytes": 0}
 
 
 class _Batch:
@@ -181,3 +197,4 @@ def _end(shared: _Shared) -> None:
         shared.tasks = deque()
         shared.claimed = 0
         shared.work.notify_all()
+        shared.parked.notify_all()

@@ -26,7 +26,7 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
     workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
   try {
     for (int i = 0; i < options_.threads; ++i)
-      threads_.start("millrace-" + std::to_string(i), [this, i] { run(*workers_[static_cast<size_t>(i)]); });
+      threads_.start("millrace-" + std::to_string(i), [this, i] { run(*workers_[static_cast<size_t>(i)], i); });
   } catch (...) {
     close();
     throw;
@@ -77,10 +77,10 @@ void Engine::end_epoch() {
   if (phase_ == Phase::open) phase_ = Phase::ended;
 }
 
-void Engine::run(RowWorker& worker) {
+void Engine::run(RowWorker& worker, int number) {
   Claim claim;
   RowFailure failure;
-  while (queue_->next_claim(claim, failure))
+  while (queue_->next_claim(claim, failure, number))
     while (!worker.step(*claim.task, claim.row, failure) && !claim.task->abandoned.load(std::memory_order_relaxed)) {
     }
 }

@@ -4,8 +4,8 @@
 //
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
 // same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
-// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() from
-// any (its own lock).
+// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() and
+// set_limits() from any (their own locks).
 // Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
 #pragma once
 
@@ -41,12 +41,13 @@ class Engine {
   DataLoader::Status next(Batch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
+  void set_limits(int active_threads, int slots) { queue_->set_limits(active_threads, slots); }
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
   // and the destructor must run on another thread.
   bool on_own_thread() const { return threads_.holds_current(); }
 
  private:
-  void run(RowWorker& worker);
+  void run(RowWorker& worker, int number);
   void work(int64_t deadline_ns);
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
