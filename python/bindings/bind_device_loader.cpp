@@ -73,6 +73,7 @@ void bind_device_loader(py::module_& m) {
            py::arg("dataset"), py::arg("threads"), py::arg("slots"), py::arg("on_error"), py::arg("drop_last"), py::arg("memory"),
            py::arg("device"), py::arg("decoding"), py::arg("balances"), py::arg("ahead"));
   def_engine(engine);
+  engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
 }
 
 }  // namespace millrace::python

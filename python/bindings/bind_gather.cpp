@@ -13,6 +13,7 @@
 #include "gather_field.h"
 #include "interruptible.h"
 #include "torch_bridge/tensor.h"
+#include "trace/stage_clock.h"
 
 namespace millrace::python {
 namespace {
@@ -87,6 +88,7 @@ class RowGather {
   }
 
   bool submit(const py::object& indices) {
+    const StageScope scope(Stage::collate);
     const int64_t start = now_ns();
     if (!read_indices(indices, indices_) || indices_.empty()) return false;
     for (size_t i = 0; i < fields_.size(); ++i) {
@@ -149,6 +151,8 @@ class RowGather {
     }
     pending_.clear();
   }
+
+  py::list clocks() const { return to_list(engine_ ? engine_->clocks() : std::vector<StageReading>{}); }
 
   py::dict stats() const {
     py::dict seconds;
@@ -230,6 +234,7 @@ void bind_gather(py::module_& m) {
       .def("next", &RowGather::next, py::arg("timeout") = 0.0)
       .def("set_limits", &RowGather::set_limits, py::arg("threads"), py::arg("slots"))
       .def("close", &RowGather::close)
+      .def("clocks", &RowGather::clocks)
       .def("stats", &RowGather::stats);
 }
 

@@ -13,6 +13,7 @@
 #include "line_values.h"
 #include "shard_sources.h"
 #include "sources/line_reader.h"
+#include "trace/stage_clock.h"
 
 namespace millrace::python {
 namespace {
@@ -77,7 +78,11 @@ class JsonLines {
       const std::span<const int64_t> wanted(rows.data(), count);
       const py::gil_scoped_release release;
       const int64_t start = now_ns();
-      files_->read(wanted, scratch->lines);
+      {
+        const StageScope scope(Stage::read);
+        files_->read(wanted, scratch->lines);
+      }
+      const StageScope scope(Stage::decode);
       const int64_t read = now_ns();
       refused.assign(count, 0);
       for (size_t row = 0; row < count; ++row) {

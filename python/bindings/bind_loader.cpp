@@ -109,6 +109,7 @@ void bind_loader(py::module_& m) {
   def_engine(engine);
   engine.def("set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); }, py::arg("threads"),
              py::arg("slots"));
+  engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
   engine.def_property_readonly("holes", [](const Loader& loader) {
     py::list result;
     for (const Hole& hole : loader.holes) result.append(py::make_tuple(hole.row, to_dict(hole.error)));

@@ -129,10 +129,10 @@ void bind_ring(py::module_& m) {
     return py::make_tuple(kills.count, kills.limit);
   }, py::arg("proc") = "/proc");
   m.def("is_plain_tensor", [](const py::handle& value) { return is_plain_tensor(value.ptr()); }, py::arg("value"));
-  py::class_<SharedRing>(m, "SharedRing")
+  py::class_<SharedRing, std::shared_ptr<SharedRing>>(m, "SharedRing")
       .def(py::init<int, int, int>(), py::arg("slots"), py::arg("warm"), py::arg("files") = 1)
       .def_static("attach", [](std::vector<int> fds, int slots, size_t stride) {
-        return std::make_unique<SharedRing>(std::move(fds), slots, stride);
+        return std::make_shared<SharedRing>(std::move(fds), slots, stride);
       }, py::arg("fds"), py::arg("slots"), py::arg("stride"))
       .def_property_readonly("fds", &SharedRing::fds)
       .def_property_readonly("slots", &SharedRing::slots)

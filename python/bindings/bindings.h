@@ -50,6 +50,7 @@ void bind_gpu_decoder(py::module_& m);
 void bind_device_loader(py::module_& m);
 void bind_lines(py::module_& m);
 void bind_json(py::module_& m);
+void bind_trace(py::module_& m);
 
 // File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
 std::string from_path(py::handle path);
@@ -61,6 +62,7 @@ std::vector<int64_t> make_indices(const py::object& indices);
 ErrorPolicy error_policy(const std::string& name);
 py::dict to_dict(const SampleError& error);
 py::dict to_dict(const LoaderStats& stats);
+py::list to_list(const std::vector<StageReading>& readings);  // of tuples, as StageClock.read() gives them
 BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
 
 // ImagePipeline together with the list it was made from, which is what a pickle keeps.

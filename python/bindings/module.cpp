@@ -29,4 +29,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_device_loader(m);
   bind_lines(m);
   bind_json(m);
+  bind_trace(m);
 }

@@ -397,6 +397,8 @@ class Loader:
         anything in them. With on_error="leave" only, which takes pipelines with a fixed shape."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
+        """StageClock.read() of each of its threads."""
 
 def why_not_fused(pipeline: ImagePipeline) -> str:
     """Why batches of this chain cannot be made by one kernel on a GPU, with the remedy; "" when they can."""
@@ -419,6 +421,8 @@ class DeviceLoader:
     def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, torch.Tensor]]: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
+        """StageClock.read() of each of its threads, the one that feeds the device last."""
 
 class MappedFile:
     """A whole file in memory, read only, as a buffer of bytes; no descriptor is kept. FileNotFoundError, OSError."""
@@ -505,6 +509,8 @@ class RowGather:
         """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
+        """StageClock.read() of each of its threads; none before the first large batch."""
 
 def int64_array(sequence: Any) -> Optional[NDArray[np.int64]]:
     """The numbers of what RowGather.submit takes; None for anything else."""
@@ -548,6 +554,71 @@ def memory_kills(proc: str = "/proc") -> tuple[int, str]:
 
 def is_plain_tensor(value: object) -> bool:
     """Whether it is torch.Tensor itself: dense, on the CPU, without gradients, of an ordinary element type."""
+
+NOTE_BYTES: int
+
+def enter_stage(stage: int) -> int:
+    """The calling thread's clock goes into this stage; returns the one it comes from. -1: nothing is done; no clock counts this thread."""
+
+def note_ready(count: int) -> None:
+    """Inside the consumer's next(): how many batches were ready when it was called. Nothing on a thread that no clock counts."""
+
+class StageClock:
+    """Where a thread's time goes: it is in exactly one stage at any moment. Stages are numbers, named in millrace/ledger/stages.py.
+
+    A worker's: attach(), then enter_stage() on that thread, end(). The consumer's: restart() for each epoch, begin() and leave() around
+    next(). Reading is for any thread at any time.
+    """
+
+    enabled: bool
+    """Of the class. False where MILLRACE_LEDGER=0 is in the environment: what begins then is not counted. Set by measurements of its cost."""
+    def __init__(self) -> None: ...
+    def attach(self, stage: int) -> None:
+        """The calling thread is counted from now on; its first time begins the clock's life."""
+    @staticmethod
+    def detach() -> None:
+        """The calling thread is counted by no clock."""
+    @property
+    def begin(self) -> Callable[[int], int]:
+        """A function of a stage that attaches the calling thread, until leave() gets what it returned. May be nested."""
+    @property
+    def leave(self) -> Callable[[int], None]: ...
+    def restart(self) -> None:
+        """All is zero again, and the loop has begun."""
+    def end(self) -> None:
+        """Nothing is counted any more, until restart()."""
+    def end_when_left(self) -> None:
+        """The same, by the outermost leave()."""
+    def count_made(self) -> None:
+        """One more batch was answered; StageBoard.made."""
+    @property
+    def stage(self) -> int: ...
+    @property
+    def first_wait_ns(self) -> int:
+        """What had been spent waiting for batches, or making them, when the first one was handed out."""
+    def read(self) -> Optional[tuple[int, int, int, list[int], list[int]]]:
+        """(stage, born, until, wall by stage, CPU by stage), in nanoseconds of the monotonic clock; None: not begun.
+
+        Wall times sum to until - born, the present stage included. CPU times come up to 0.2 ms late, and at a change of stage."""
+    def steps(self) -> tuple[int, list[int], list[int], list[int]]:
+        """(how many are no longer kept, when next() was called, when it returned, batches ready then or -1): the latest 65,536."""
+    def write_note(self, text: Union[str, bytes]) -> None:
+        """A text beside the row, up to NOTE_BYTES; written by one thread, any one."""
+    def read_note(self) -> bytes: ...
+
+class StageBoard:
+    """Rows of clocks in a slot of the ring that holds nothing else, for workers in any process that has the ring."""
+
+    def __init__(self, ring: SharedRing, slot: int, rows: int) -> None: ...
+    def clock(self, row: int) -> StageClock:
+        """For the row's one writer. Keeps the ring."""
+    def read(self, row: int) -> Optional[tuple[int, int, int, list[int], list[int]]]: ...
+    def read_note(self, row: int) -> bytes: ...
+    def end(self, row: int) -> None:
+        """For a writer that is dead: its last stage ends now."""
+    @property
+    def made(self) -> int:
+        """Batches that all writers have answered."""
 
 class SharedRing:
     """Memory of batches that worker processes fill and this process lends to tensors: slots in `files` anonymous shared files.

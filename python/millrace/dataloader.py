@@ -19,6 +19,7 @@ from .errors import UnavailableError
 from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
+from .ledger import Ledger, settings_of
 from .lowering import DECODE, Plan, StreamJob, make_plan, order_advice
 from .prefetch import checked_depth, prefetched
 from .run_record import RunRecord
@@ -224,13 +225,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         return self._millrace_wrapped_for if own is None else torch.device(own)
 
     def _get_iterator(self) -> Any:
+        ledger = Ledger(settings_of(self))
+        with ledger.starting():
+            return self._new_iterator(ledger)
+
+    def _new_iterator(self, ledger: Ledger) -> Any:
         plan = make_plan(self)
         self._refuse_what_torch_cannot(plan)
         if advice := order_advice(self):
             warnings.warn(advice, stacklevel=4)
         if self.num_workers > 0:
             self.check_worker_number_rationality()
-        record = RunRecord(self._engine_name(plan))
+        record = RunRecord(self._engine_name(plan), ledger)
+        ledger.native = plan.job is not None
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved)
         streams = isinstance(plan.job, StreamJob)
         progress = Progress(seen_as_inline(self) if streams else self, saved, self._millrace_progress)
@@ -242,6 +249,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         else:
             python_class = {"processes": ProcessIter, "threads": ThreadIter, "inline": InlineIter}[record.engine]
             iterator = python_class(self, record, progress)
+        ledger.ends_with(iterator)
         self._millrace_run, self._millrace_progress, self._millrace_saved = record, progress, None
         return iterator
 
@@ -281,17 +289,27 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
             advice = [*advice, f"order: {order}"]
         return "\n".join([str(plan), *advice])
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, steps: bool = False) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
 
         engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that `next()` kept the
         consumer waiting; slots of the ring, and overflow_slots: batches that found it full; left_out: samples that on_error left out;
         errors: {index, path, offset, reason} of the first 1,000 of them; bytes read (native) or moved (processes). Of native
         iterators only, else zero: seconds {read, decode, transform, collate} summed over threads. With decode="gpu" or "auto" also
-        left_to_device: pictures that the threads have left to the device's decoder so far.
+        left_to_device: pictures that the threads have left to the device's decoder so far. "ledger": what ledger(steps) returns.
         """
-        record = self._millrace_run
-        return (record or RunRecord(self._engine_name(make_plan(self)))).stats()
+        record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
+        return {**record.stats(), "ledger": record.ledger_now(steps)}
+
+    def ledger(self, steps: bool = False) -> Optional[dict[str, Any]]:
+        """Where each second of the latest iterator's epoch went, in the training loop's thread and in each worker: a dict of JSON's types.
+
+        consumer: seconds by what next() and the loop did, which sum to wall_seconds; workers: the same for each thread or process; stages:
+        wall and CPU seconds; blame: the seconds that the loop lost, by stage; bottleneck: the stage to improve first, or "consumer".
+        `steps`: also when each next() was called and returned. docs/ledger.md explains every key.
+        """
+        record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
+        return record.ledger_now(steps)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of your objects are.

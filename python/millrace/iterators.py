@@ -21,6 +21,8 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from .devices import batch_memory
+from .ledger.board import thread_rows
+from .ledger.stages import COPY, HANDOVER, WAIT, during, enter
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -78,8 +80,18 @@ class _NativeIter:
             engine.skip(self._job.rows(before))
         self._engine = engine
         self._record.live = engine.stats
+        last = "device thread" if self._job.on_device else None
+        self._record.ledger.watch(lambda: thread_rows(engine.clocks(), last))
         close_at_exit(self)
         return engine
+
+    def _wait_for(self, engine: Engine, timeout: float) -> Any:
+        """engine.next(timeout), which waits, or makes the batch in this thread and says so itself."""
+        before = enter(WAIT)
+        try:
+            return engine.next(timeout)
+        finally:
+            enter(before)
 
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
@@ -95,15 +107,23 @@ class _NativeIter:
             )
 
     def __next__(self) -> Any:
+        ledger = self._record.ledger
+        before = ledger.begin(HANDOVER)
         try:
             return super().__next__()  # type: ignore[misc]
         except StopIteration:
             self._progress.finish()
+            ledger.finish(before)
             raise
+        finally:
+            ledger.leave(before)
 
     def _batch(self, made: Any) -> Any:
         batch = self._job.collated(made)
-        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory and not self._job.on_device else batch
+        if not self._pin_memory or self._job.on_device:
+            return batch
+        with during(COPY):
+            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
     def _shutdown_workers(self) -> None:
         if self._shutdown or os.getpid() != self._owner_pid:
@@ -147,7 +167,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine = engine or self._open(threads=0)
                 engine.submit(rows)
                 self._outstanding = True
-            batch = engine.next()
+            batch = self._wait_for(engine, 0.0)
         except Exception:
             self._outstanding = False
             self._progress.turn()
@@ -179,6 +199,10 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        with self._record.ledger.starting(None if first_iter else self._record.stats(), first_iter):
+            self._begin_epoch(loader, first_iter)
+
+    def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
         _BaseDataLoaderIter._reset(self, loader, first_iter)
         self._num_yielded = self._progress.yielded
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
@@ -233,7 +257,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         batch, error = None, self._pending[0]
         if error is None:
             try:
-                batch = self._engine.next(self._timeout)
+                batch = self._wait_for(self._engine, self._timeout)
             except Exception as failure:
                 # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:

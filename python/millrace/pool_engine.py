@@ -8,11 +8,14 @@ import threading
 import time
 import weakref
 from collections import deque
+from itertools import islice
 from typing import Any, Optional
 
 import numpy as np
 
+from . import _core
 from .datasets.batches import BatchMaker
+from .ledger.stages import COLLATE, IDLE, during, enter, note_ready
 from .run_record import empty_counters
 
 
@@ -50,11 +53,20 @@ class _Shared:
         self.closed = False
         self.pid = os.getpid()
 
-    def run(self, number: int) -> None:
+    def run(self, number: int, clock: _core.StageClock) -> None:
+        clock.attach(COLLATE)
+        try:
+            self._work(number)
+        finally:
+            clock.end()
+            clock.detach()
+
+    def _work(self, number: int) -> None:
         while True:
             with self.lock:
                 while number >= self.active and not self.closed:
-                    self.parked.wait()
+                    with during(IDLE):
+                        self.parked.wait()
                 if self.closed:
                     return
                 task = self._claim()
@@ -63,7 +75,8 @@ class _Shared:
             elif not self._reads_ahead():
                 with self.lock:
                     if not self.closed and not self._claimable() and number < self.active:
-                        self.work.wait()
+                        with during(IDLE):
+                            self.work.wait()
 
     def _reads_ahead(self) -> bool:
         if not self.maker.read_ahead():
@@ -83,10 +96,13 @@ class _Shared:
 
     def make(self, task: _Task, kept: type[BaseException]) -> None:
         """Errors that are `kept` are raised when the batch's turn comes."""
+        before = enter(COLLATE)
         try:
             task.batch = self.maker.make(task.ticket)
         except kept as error:
             task.error = error
+        finally:
+            enter(before)
         with self.lock:
             task.done = True
             self.finished.notify_all()
@@ -104,8 +120,10 @@ class PoolEngine:
         self._shared = _Shared(maker, slots)
         self._maker = maker
         self._counters = empty_counters()
+        self._clocks = [_core.StageClock() for _ in range(threads)]
         self._threads = [
-            threading.Thread(target=self._shared.run, args=(i,), name=f"millrace-{i}", daemon=True) for i in range(threads)
+            threading.Thread(target=self._shared.run, args=(i, clock), name=f"millrace-{i}", daemon=True)
+            for i, clock in enumerate(self._clocks)
         ]
         for thread in self._threads:
             thread.start()
@@ -135,6 +153,7 @@ class PoolEngine:
         if not shared.tasks:
             return None
         task = shared.tasks[0]
+        note_ready(sum(made.done for made in islice(shared.tasks, shared.claimed)))
         if not self._threads:
             if not task.done:
                 shared.claimed = 1
@@ -174,6 +193,9 @@ class PoolEngine:
                 thread.join()
         self._threads = []
         self._maker.close()
+
+    def clocks(self) -> list[Any]:
+        return [clock.read() for clock in self._clocks]
 
     def stats(self) -> dict[str, Any]:
         seconds = {**self._counters["seconds"], **self._maker.seconds()}

@@ -17,6 +17,7 @@ import torch
 from . import _core
 from .batch_tree import leaves, rebuilt
 from .devices import Device, device_of
+from .ledger.stages import COPY, STEP, during
 
 T_co = TypeVar("T_co", covariant=True)
 _LEAST_QUEUED = 2  # steps that the device may have before it, so that it never waits for the host
@@ -158,6 +159,7 @@ class DeviceIterator(_Passing):
         self._device = device
         self._prefetch = checked_depth(prefetch)
         self._progress = progress
+        self._ledger = getattr(getattr(batches, "_record", None), "ledger", None)  # of a loader of ours
         self._ahead: deque[_Ahead] = deque()
         self._asked = 0  # grows with the first steps, so that the first batch waits for no other
         self._ended = False
@@ -171,6 +173,18 @@ class DeviceIterator(_Passing):
                 f"this iterator belongs to process {self._owner_pid}, whose device cannot be used after a fork. Make a new iterator here, "
                 "in a process that was started by spawn"
             )
+        if self._ledger is None:
+            return self._next()
+        before = self._ledger.begin(COPY)
+        try:
+            return self._next()
+        except StopIteration:
+            self._ledger.finish(before)
+            raise
+        finally:
+            self._ledger.leave(before)
+
+    def _next(self) -> Any:
         self._asked = min(self._asked + 1, self._prefetch)
         while not self._ended and (len(self._ahead) < self._asked or not self._ahead[-1].ready):
             self._pull()
@@ -245,7 +259,8 @@ class DeviceIterator(_Passing):
         batches that the loop has dropped comes back only when the device is through with them."""
         self._handed.append((self._copier.moment(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
-            self._copier.wait_for(self._handed[0][0])
+            with during(STEP):  # the device computes what the loop gave it
+                self._copier.wait_for(self._handed[0][0])
             self._handed.popleft()
 
     def _is_there(self, leaf: Any) -> bool:

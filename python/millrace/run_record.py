@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Optional
 
+from .ledger import Ledger, snapshot
 
 MOST_ERRORS = 1000  # that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
 
@@ -35,12 +36,14 @@ class RunRecord:
     `counters` is counted up by torch's iterators; `live`, when set, asks a running native engine instead.
     """
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, ledger: Optional[Ledger] = None) -> None:
         self.engine = engine
         self.seed: Optional[int] = None
         self.epoch = 0
         self.counters = empty_counters()
         self.live: Optional[Callable[[], dict[str, Any]]] = None
+        self.ledger: Optional[Ledger] = ledger or Ledger({})
+        self.frozen_ledger: Optional[dict[str, Any]] = None  # of a copy
 
     def add_errors(self, errors: list[dict[str, Any]]) -> None:
         """Counts samples left out, and lists them as long as the list is short."""
@@ -52,6 +55,9 @@ class RunRecord:
         counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
         return {"engine": self.engine, **counters}
 
+    def ledger_now(self, steps: bool = False) -> Optional[dict[str, Any]]:
+        return snapshot(self, steps)
+
     def left_out(self) -> int:
         """Samples that on_error left out."""
         return self.stats()["left_out"]
@@ -60,6 +66,9 @@ class RunRecord:
         """Keeps the engine's last word and lets go of the engine."""
         if self.live is not None:
             self.counters, self.live = self.live(), None
+        if self.ledger is not None:
+            self.ledger.freeze()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "counters": self.live() if self.live is not None else self.counters, "live": None}
+        counters = self.live() if self.live is not None else self.counters
+        return {**self.__dict__, "counters": counters, "live": None, "ledger": None, "frozen_ledger": snapshot(self)}

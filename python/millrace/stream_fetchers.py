@@ -17,6 +17,7 @@ import torch
 
 from . import _core
 from .errors import CorruptDataError
+from .ledger.stages import COLLATE, WAIT, during
 from .lowering import StreamJob
 
 State = dict[str, Any]
@@ -76,8 +77,9 @@ class StreamFetcher:
         self._tickets.drop_before(2**62)  # and with them shards that are open; who keeps the iterator does not keep these
 
     def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
-        batch = self._job.collated(pictures, samples)
-        return batch if self._convert is None else self._convert(batch)
+        with during(COLLATE):
+            batch = self._job.collated(pictures, samples)
+            return batch if self._convert is None else self._convert(batch)
 
     def _next_made(self) -> Optional[tuple[torch.Tensor, _Drawn]]:
         """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has given it up then."""
@@ -92,7 +94,8 @@ class StreamFetcher:
             self._drawn.popleft()
             raise first.error
         try:
-            pictures, _ = self.engine.next(self._timeout)
+            with during(WAIT):
+                pictures, _ = self.engine.next(self._timeout)
         except Exception as error:
             if isinstance(error, TimeoutError) and error.errno is None:  # the batch is still to come
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None

@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from .devices import batch_memory
 from .iterators import close_at_exit
+from .ledger.board import thread_rows
 from .lowering import StreamJob
 from .run_record import RunRecord
 from .state import Progress
@@ -42,6 +43,8 @@ class StreamIter(InlineIter):
         seed, convert = self._base_seed, self._collate_fn
         self._stream = fetcher_of(self._job, self._threads, self._loader_memory, seed, self._timeout_seconds, convert)
         self._record.live = self._stream.engine.stats
+        engine = self._stream.engine
+        self._record.ledger.watch(lambda: thread_rows(engine.clocks()))
         close_at_exit(self)
         return self._stream
 

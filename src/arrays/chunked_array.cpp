@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "millrace/error.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 namespace {
@@ -207,6 +208,7 @@ class ChunkedArray::Reading {
     array_.source_->read_at(place->offset, stored);
     const bool whole = dense && run == array_.chunk_bytes_;
     const std::span<uint8_t> into = whole ? std::span(target, run) : memory(plain_, array_.chunk_bytes_);
+    const StageScope scope(Stage::decode);
     if (const char* wrong = decoder_.decode(stored, form.filters, place->left_out, into)) array_.fail(*place, corner_, wrong);
     swap_groups(whole ? into : into.subspan(begin, end - begin), form.swap_bytes);
     if (!whole) copy_axes(axes_, run, into.data() + begin, target);

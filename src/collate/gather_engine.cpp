@@ -86,6 +86,7 @@ struct GatherEngine::State {
   // Returns what went wrong.
   std::exception_ptr write(const Task& task, int64_t piece) {
     const TraceRange range("collate");
+    const StageScope scope(Stage::collate);
     const int64_t start = now_ns();
     std::exception_ptr error;
     try {
@@ -95,6 +96,12 @@ struct GatherEngine::State {
     }
     copy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
     return error;
+  }
+
+  // Only batches that hold memory can be complete, hence the loop is short.
+  int complete_count() const {
+    const auto end = tasks.begin() + static_cast<ptrdiff_t>(claim);
+    return static_cast<int>(std::count_if(tasks.begin(), end, [](const auto& task) { return task->unfinished == 0; }));
   }
 
   // Whether there is a piece to claim: the first task that has one also has its slots, or gets them now.
@@ -147,10 +154,14 @@ struct GatherEngine::State {
     if (claim < tasks.size()) work.notify_all();
   }
 
-  void run(int number) {
+  void run(int number, const std::shared_ptr<StageClock>& clock) {
+    const StageLife life(clock, Stage::collate);
     std::unique_lock lock(mutex);
     for (;;) {
-      while (!closed && (number >= active || !claimable())) (number >= active ? parked : work).wait(lock);
+      while (!closed && (number >= active || !claimable())) {
+        const StageScope scope(Stage::idle);
+        (number >= active ? parked : work).wait(lock);
+      }
       if (closed) return;
       std::shared_ptr<Task> task = tasks[claim];
       const int64_t piece = take_piece();
@@ -183,6 +194,7 @@ struct GatherEngine::State {
 
 struct GatherEngine::Running {
   std::shared_ptr<State> state = std::make_shared<State>();
+  std::vector<std::shared_ptr<StageClock>> clocks;  // by thread
   ThreadGroup threads;  // the last member: joined before the state goes
 };
 
@@ -194,8 +206,10 @@ GatherEngine::GatherEngine(int threads, int slots, size_t fields, const BlockSou
       if (const auto alive = weak.lock()) alive->slot_returned();
     }, memory));
   try {
-    for (int i = 0; i < threads; ++i)
-      running_->threads.start("millrace-" + std::to_string(i), [raw = state.get(), i] { raw->run(i); });
+    for (int i = 0; i < threads; ++i) {
+      const auto& clock = running_->clocks.emplace_back(std::make_shared<StageClock>());
+      running_->threads.start("millrace-" + std::to_string(i), [raw = state.get(), i, clock] { raw->run(i, clock); });
+    }
   } catch (...) {
     close();
     throw;
@@ -233,10 +247,12 @@ GatherEngine::Status GatherEngine::next(std::vector<Lease>& out, int timeout_ms)
   {
     std::unique_lock lock(state.mutex);
     if (state.tasks.empty()) return Status::end;
+    if (current_stage_clock != nullptr) current_stage_clock->note_ready(state.complete_count());
     state.start_oldest();
     if (running.threads.size() == 0) {
       state.work_on_oldest(lock, deadline_ns);
     } else {
+      const StageScope scope(Stage::wait);
       const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
       state.complete.wait_until(lock, deadline, [&state] { return state.tasks.front()->unfinished == 0; });
     }
@@ -288,6 +304,13 @@ int64_t GatherEngine::overflow_count() const {
   int64_t count = 0;
   for (const auto& ring : running_->state->rings) count += ring->overflow_count();
   return count;
+}
+
+std::vector<StageReading> GatherEngine::clocks() const {
+  std::vector<StageReading> result;
+  if (generation_ == fork_generation())
+    for (const auto& clock : running_->clocks) result.push_back(clock->read());
+  return result;
 }
 
 int64_t GatherEngine::copy_ns() const { return running_->state->copy_ns.load(std::memory_order_relaxed); }

@@ -32,6 +32,7 @@
 
 #include "collate/row_gather.h"
 #include "core/batch_ring.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 
@@ -59,6 +60,7 @@ class GatherEngine {
   int slots() const;
   int64_t overflow_count() const;
   int64_t copy_ns() const;  // spent copying, summed over the threads
+  std::vector<StageReading> clocks() const;  // of the threads; none in a forked child
 
  private:
   struct Task;

@@ -9,6 +9,7 @@
 #include "core/fork_guard.h"
 #include "io/block_file_pin.h"
 #include "io/crc32c.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 namespace {
@@ -112,6 +113,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   recall(lock);
   const int64_t start = now_ns();
   bool waited = false;
+  const StageScope scope(Stage::read);
   while (!have(first)) {
     if (failure_) throw *failure_;
     // All that this read needs is asked for at once, but what a sequential reader is given ahead of itself anyway.

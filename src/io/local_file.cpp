@@ -10,6 +10,7 @@
 #include "io/byte_source.h"
 #include "io/file_errors.h"
 #include "millrace/error.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 namespace {
@@ -29,6 +30,7 @@ class LocalFile final : public ByteSource {
   int64_t size() const override { return size_; }
 
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
+    const StageScope scope(Stage::read);
     if (kept_) return read_from(kept_->get(), offset, into);
     const Descriptor file = open_to_read(path_);
     read_from(file.get(), offset, into);

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "io/file_errors.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 namespace {
@@ -43,6 +44,7 @@ std::span<uint8_t> FileBuffer::resize(size_t bytes) {
 }
 
 void read_file(const std::string& path, FileBuffer& into) {
+  const StageScope scope(Stage::read);
   into.size_ = 0;
   const Descriptor file = open_to_read(path);
   struct stat status;

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "trace/stage_clock.h"
+
 namespace millrace {
 
 std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots, BlockSource memory) {
@@ -27,6 +29,7 @@ void ClaimQueue::push(std::shared_ptr<BatchTask> task) {
 std::shared_ptr<BatchTask> ClaimQueue::pop_complete(int64_t deadline_ns) {
   const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
   Lock lock(mutex_);
+  if (current_stage_clock != nullptr) current_stage_clock->note_ready(complete_count());
   for (bool timed_out = false;;) {
     if (tasks_.empty()) return nullptr;
     start_oldest();
@@ -39,9 +42,16 @@ std::shared_ptr<BatchTask> ClaimQueue::pop_complete(int64_t deadline_ns) {
     }
     if (timed_out) return nullptr;
     consumer_waits_ = true;
+    const StageScope scope(Stage::wait);
     timed_out = complete_.wait_until(lock, deadline) == std::cv_status::timeout;
     consumer_waits_ = false;
   }
+}
+
+// Only batches that hold memory can be complete, hence the loop is short.
+int ClaimQueue::complete_count() const {
+  return static_cast<int>(std::count_if(tasks_.begin(), tasks_.begin() + static_cast<ptrdiff_t>(claim_),
+                                        [](const auto& task) { return task->unfinished == 0; }));
 }
 
 std::optional<RowKey> ClaimQueue::take_last_row() {
@@ -113,6 +123,7 @@ bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure, int worker) {
       lock.lock();
       continue;
     }
+    const StageScope scope(Stage::idle);
     if (!active) {
       parked_.wait(lock);
       continue;

@@ -68,6 +68,7 @@ class ClaimQueue {
 
   // Returns the batch if it was thrown away meanwhile, to be dropped without the lock.
   std::shared_ptr<BatchTask> settle(Claim& claim, RowFailure& failure);
+  int complete_count() const;
   bool claimable();
   bool take_slot(BatchTask& task, bool overflow_allowed);
   void start_oldest();

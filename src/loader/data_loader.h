@@ -19,6 +19,7 @@
 #include "core/batch_ring.h"
 #include "loader/image_dataset.h"
 #include "millrace/error.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 
@@ -100,6 +101,7 @@ class DataLoader {
   virtual void set_limits(int active_threads, int slots) = 0;
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
+  virtual std::vector<StageReading> clocks() const = 0;  // where the time of each of its threads went
 };
 
 }  // namespace millrace

@@ -82,6 +82,8 @@ class DeviceLoader::Impl {
         throw Error(ErrorKind::invalid_argument,
                     "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
       const auto settled = [this] { return !ready_.empty() || ended_ || handed_out_ == submitted_; };
+      if (current_stage_clock != nullptr) current_stage_clock->note_ready(static_cast<int>(ready_.size()));
+      const StageScope scope(Stage::wait);
       const bool found = ready_batch_.wait_for(lock, std::chrono::milliseconds(timeout_ms), settled);
       waited_ns_ += now_ns() - start;
       if (!found) return Status::pending;
@@ -127,6 +129,11 @@ class DeviceLoader::Impl {
     return result;
   }
   int64_t left_to_device() const { return share_->left(); }
+  std::vector<StageReading> clocks() const {
+    std::vector<StageReading> result = engine_.clocks();
+    result.push_back(clock_->read());
+    return result;
+  }
 
  private:
   // A batch on its way to the consumer, or the error in its place.
@@ -146,7 +153,10 @@ class DeviceLoader::Impl {
     result.labels = dataset->labels;
     result.make_maker = [dataset, share = share_](StageTimes* times) { return std::make_unique<Worker>(dataset, times, share); };
     result.make_whole_maker = [dataset](StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
-    result.complete = [this](BatchTask& task) { return batches_.decode(task); };
+    result.complete = [this](BatchTask& task) {
+      const StageScope scope(Stage::decode);
+      return batches_.decode(task);
+    };
     return result;
   }
 
@@ -163,11 +173,13 @@ class DeviceLoader::Impl {
 
   // The device thread.
   void run() {
+    const StageLife life(clock_, Stage::send);
     std::unique_lock lock(mutex_);
     while (!stops_) {
       if (!may_work() && !batches_.under_way()) {
         parked_ = true;
         idle_.notify_all();
+        const StageScope scope(Stage::idle);
         work_.wait(lock);
         continue;
       }
@@ -226,6 +238,8 @@ class DeviceLoader::Impl {
   bool runs_ = false, all_submitted_ = false, ended_ = false, stops_ = false;
   bool parked_ = false;  // the device thread touches nothing until it is woken, and then looks at runs_ first
 
+  const std::shared_ptr<StageClock> clock_ = std::make_shared<StageClock>();  // of the device thread
+
   ThreadGroup threads_;  // the last member: joined before anything it uses goes
 };
 
@@ -261,6 +275,7 @@ void DeviceLoader::close() {
   if (!in_child()) impl_->close();
 }
 LoaderStats DeviceLoader::stats() const { return impl().stats(); }
+std::vector<StageReading> DeviceLoader::clocks() const { return in_child() ? std::vector<StageReading>{} : impl_->clocks(); }
 int64_t DeviceLoader::left_to_device() const { return impl().left_to_device(); }
 
 }  // namespace millrace

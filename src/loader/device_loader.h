@@ -79,6 +79,7 @@ class DeviceLoader {
   Status next(DeviceBatch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
+  std::vector<StageReading> clocks() const;  // the device thread's is the last
   int64_t left_to_device() const;  // pictures so far
 
  private:

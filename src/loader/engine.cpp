@@ -22,11 +22,13 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
   if (options.on_error == ErrorPolicy::leave && !source_.fixed_shape)
     throw Error(ErrorKind::invalid_argument, "rows can be left out of batches only where all rows have one shape; end with a crop or a "
                                              "resize to a fixed size");
-  for (int i = 0; i < options_.threads; ++i)
+  for (int i = 0; i < options_.threads; ++i) {
     workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
+    clocks_.push_back(std::make_shared<StageClock>());
+  }
   try {
     for (int i = 0; i < options_.threads; ++i)
-      threads_.start("millrace-" + std::to_string(i), [this, i] { run(*workers_[static_cast<size_t>(i)], i); });
+      threads_.start("millrace-" + std::to_string(i), [this, i] { run(i); });
   } catch (...) {
     close();
     throw;
@@ -77,7 +79,9 @@ void Engine::end_epoch() {
   if (phase_ == Phase::open) phase_ = Phase::ended;
 }
 
-void Engine::run(RowWorker& worker, int number) {
+void Engine::run(int number) {
+  RowWorker& worker = *workers_[static_cast<size_t>(number)];
+  const StageLife life(clocks_[static_cast<size_t>(number)], Stage::collate);
   Claim claim;
   RowFailure failure;
   while (queue_->next_claim(claim, failure, number))
@@ -87,6 +91,7 @@ void Engine::run(RowWorker& worker, int number) {
 
 // The consumer as the only worker: makes rows of the oldest batch until it is complete or the deadline has passed.
 void Engine::work(int64_t deadline_ns) {
+  const StageScope scope(Stage::collate);
   if (!claim_.task && !queue_->next_claim_of_oldest(claim_, failure_)) return;
   do {
     const bool settled = consumer_.step(*claim_.task, claim_.row, failure_);
@@ -215,6 +220,12 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   ++counted_.batches;
   counted_.samples += task.rows;
   counted_.bytes += static_cast<int64_t>(bytes + out.labels.size() * sizeof(int64_t));
+}
+
+std::vector<StageReading> Engine::clocks() const {
+  std::vector<StageReading> result;
+  for (const auto& clock : clocks_) result.push_back(clock->read());
+  return result;
 }
 
 LoaderStats Engine::stats() const {

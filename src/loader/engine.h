@@ -24,6 +24,7 @@
 #include "loader/hole_filler.h"
 #include "loader/row_source.h"
 #include "loader/row_worker.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 
@@ -42,12 +43,13 @@ class Engine {
   void close();
   LoaderStats stats() const;
   void set_limits(int active_threads, int slots) { queue_->set_limits(active_threads, slots); }
+  std::vector<StageReading> clocks() const;  // of its threads
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
   // and the destructor must run on another thread.
   bool on_own_thread() const { return threads_.holds_current(); }
 
  private:
-  void run(RowWorker& worker, int number);
+  void run(int number);
   void work(int64_t deadline_ns);
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
@@ -78,7 +80,8 @@ class Engine {
   LoaderStats counted_;             // without the stages' times, which the workers count
   SampleError last_error_;          // the sample left out last
 
-  std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts
+  std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts, as are these
+  std::vector<std::shared_ptr<StageClock>> clocks_;  // by worker
   ThreadGroup threads_;                              // the last member: joined before anything they use goes
 };
 

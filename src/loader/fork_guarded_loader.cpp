@@ -42,6 +42,7 @@ class ForkGuardedLoader final : public DataLoader {
     if (!in_child()) engine_->close();
   }
   LoaderStats stats() const override { return engine().stats(); }
+  std::vector<StageReading> clocks() const override { return in_child() ? std::vector<StageReading>{} : engine_->clocks(); }
 
  private:
   bool in_child() const { return generation_ != fork_generation(); }

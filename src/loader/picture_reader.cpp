@@ -8,6 +8,7 @@ const PictureHeader& PictureReader::open(std::span<const uint8_t> bytes) {
   bytes_ = bytes;
   whole_ = false;
   header_ = {};
+  const StageScope scope(Stage::decode);
   try {
     header_ = decoder_.probe(bytes);
   } catch (const Error& refusal) {

@@ -74,6 +74,7 @@ OutputShape Worker::Impl::prepare(const SampleKey& key) {
     throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0);
 
   const PictureHeader& header = picture.open(file.bytes());
+  const StageScope scope(Stage::transform);
   const ImagePipeline& pipeline = *dataset->pipeline;
   SampleKey identity = key;
   dataset->files->identify(identity);

@@ -16,6 +16,7 @@
 #include "core/stream_copy.h"
 #include "torch_bridge/scalar_type.h"
 #include "torch_bridge/tensor.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
 namespace {
@@ -357,6 +358,7 @@ void RowWriter::begin(int slot, size_t reserved, int64_t capacity) {
 }
 
 bool RowWriter::add(PyObject* sample) {
+  const StageScope scope(Stage::collate);
   Impl& w = *impl_;
   const bool written = w.rows >= w.capacity ? false : w.rows == 0 ? w.start(sample) : w.write(w.root, sample, false);
   if (written) {

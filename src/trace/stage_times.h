@@ -10,15 +10,9 @@
 
 #include "base/clock.h"
 #include "trace/range.h"
+#include "trace/stage_clock.h"
 
 namespace millrace {
-
-enum class Stage : uint8_t { read, decode, transform, collate, count };
-
-inline const char* stage_name(Stage stage) {
-  constexpr std::array<const char*, static_cast<size_t>(Stage::count)> names{"read", "decode", "transform", "collate"};
-  return names[static_cast<size_t>(stage)];
-}
 
 class StageTimes {
  public:
@@ -29,23 +23,31 @@ class StageTimes {
   int64_t ns(Stage stage) const { return ns_[static_cast<size_t>(stage)].load(std::memory_order_relaxed); }
 
  private:
-  std::array<std::atomic<int64_t>, static_cast<size_t>(Stage::count)> ns_{};
+  std::array<std::atomic<int64_t>, kStages> ns_{};
 };
 
-// Books the time between its construction and destruction, and shows it as a range; `times` may be null.
+// Books the time between its construction and destruction, with the thread's clock too, and shows it as a range; `times` may be null.
 class StageTimer {
  public:
   StageTimer(StageTimes* times, Stage stage)
-      : range_(stage_name(stage)), times_(times), stage_(stage), start_(times ? now_ns() : 0) {}
-  ~StageTimer() { if (times_) times_->add(stage_, now_ns() - start_); }
+      : range_(stage_name(stage)), times_(times), stage_(stage), clock_(current_stage_clock), start_(times || clock_ ? now_ns() : 0),
+        before_(clock_ ? clock_->enter(stage, start_) : stage) {}
+  ~StageTimer() {
+    if (!times_ && !clock_) return;
+    const int64_t now = now_ns();
+    if (times_) times_->add(stage_, now - start_);
+    if (clock_) clock_->enter(before_, now);
+  }
   StageTimer(const StageTimer&) = delete;
   StageTimer& operator=(const StageTimer&) = delete;
 
  private:
   const TraceRange range_;
-  StageTimes* times_;
-  Stage stage_;
-  int64_t start_;
+  StageTimes* const times_;
+  const Stage stage_;
+  StageClock* const clock_;
+  const int64_t start_;
+  const Stage before_;
 };
 
 }  // namespace millrace

@@ -15,6 +15,7 @@ import torch
 
 from .. import _core
 from ..datasets import decode_with_pillow
+from ..ledger.stages import SAMPLE, during
 from .rows import RowSet
 from .sources import Files
 
@@ -31,6 +32,7 @@ class Engine(Protocol):
     def next(self, timeout: float = 0.0) -> Any: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
+    def clocks(self) -> list[Any]: ...
 
 
 class Job(Protocol):
@@ -216,7 +218,8 @@ class RowsEngine:
             self._turns.popleft()
             return self._collated(fields)
         indices = self._turns.popleft()
-        batch = self._fetch(indices)
+        with during(SAMPLE):
+            batch = self._fetch(indices)
         self._fetched["batches"] += 1
         self._fetched["samples"] += operator.length_hint(indices)
         return batch
@@ -224,6 +227,9 @@ class RowsEngine:
     def close(self) -> None:
         self._gather.close()
         self._turns.clear()
+
+    def clocks(self) -> list[Any]:
+        return self._gather.clocks()
 
     def stats(self) -> dict[str, Any]:
         stats = self._gather.stats()

@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 from ..generator_state import packed, unpacked
+from ..ledger.stages import DRAW, enter
 from ..samplers import native
 from ..samplers.native import inner_sampler
 from .generators import generator_states, generators_at, global_generator_at
@@ -99,9 +100,13 @@ class IndexFeed:
         return self
 
     def __next__(self) -> Any:
-        if self._lists is None:
-            self.open()
-        item, self._first = (self._draw() if self._first is _END else self._first), _END
+        before = enter(DRAW)
+        try:
+            if self._lists is None:
+                self.open()
+            item, self._first = (self._draw() if self._first is _END else self._first), _END
+        finally:
+            enter(before)
         if item is _END:
             raise StopIteration
         self._ahead.append(self._last)

@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any
 
+from ..ledger.stages import HANDOVER
 from ..run_record import RunRecord
 from ..state import Progress
 
@@ -30,14 +31,17 @@ class Counted:
         self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
 
     def __next__(self) -> Any:
-        counters = self._record.counters
+        counters, ledger = self._record.counters, self._record.ledger
         started = time.perf_counter()
+        before = ledger.begin(HANDOVER)
         try:
             batch = super().__next__()  # type: ignore[misc]
         except StopIteration:
             self._progress.finish()
+            ledger.finish(before)
             raise
         finally:
+            ledger.leave(before)
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
         return batch

@@ -16,6 +16,7 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..ledger.stages import collating
 from ..state import dataset_parts, put_back
 from .batches import samples_again
 from .holes import Holes, failure, is_of_sample
@@ -55,6 +56,7 @@ class _Fetcher:
         self.dataset = dataset
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
+        self.collated = collating(collate_fn)
         self.drop_last = drop_last
         self.sink = sink
         self.replace = on_error == "replace"
@@ -83,7 +85,7 @@ class _Fetcher:
         sink.samples = len(rest)
         if len(rest) < least:
             raise StopIteration
-        return self.collate_fn(rest)
+        return self.collated(rest)
 
 
 class MapFetcher(_Fetcher):
@@ -92,13 +94,13 @@ class MapFetcher(_Fetcher):
     def fetch(self, index: Any) -> Any:
         self.sink.samples = 1
         if not self.auto_collation:
-            return self.collate_fn(self._sample(index))
+            return self.collated(self._sample(index))
         getitems = getattr(self.dataset, "__getitems__", None)
         if getitems and not self.replace and not self.skip:
             samples = getitems(index)
             if type(samples) is not list:
                 self.sink.samples = operator.length_hint(samples, 1)
-                return self.collate_fn(samples)
+                return self.collated(samples)
             return self.collate(iter(samples), len(samples))
         if not isinstance(index, (list, tuple)):
             index = list(index)
@@ -165,7 +167,7 @@ class IterableFetcher(_Fetcher):
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
-            return self.collate_fn(next(self.dataset_iter))
+            return self.collated(next(self.dataset_iter))
         wanted = operator.length_hint(index)
         return self.collate(self._samples(wanted), wanted, wanted if self.drop_last else 1)
 

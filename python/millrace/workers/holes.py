@@ -20,6 +20,7 @@ from typing import Any
 from torch._utils import ExceptionWrapper
 
 from ..errors import CorruptDataError
+from ..ledger.stages import note_ready
 from .counted import Counted
 from .resumed import Answer
 
@@ -187,6 +188,8 @@ class Mended(Counted):
         return super()._next_index()  # type: ignore[misc]
 
     def _next_data(self) -> Any:
+        stored = sum(len(info) == 2 for info in self._task_info.values())  # type: ignore[attr-defined]
+        note_ready(stored + self._on_their_way())  # type: ignore[attr-defined]
         if self._mending is not None and not self._workers_status[self._mending.worker]:  # it has died, and its batch is lost
             self._mending.give_up()
             self._mending = None

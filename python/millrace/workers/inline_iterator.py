@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
+from ..ledger.stages import COPY, SAMPLE, collating, during, enter
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
 from .counted import Counted
@@ -58,7 +59,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _make_fetcher(self) -> Any:
         return _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+            self._dataset_kind, self._dataset, self._auto_collation, collating(self._collate_fn), self._drop_last
         )
 
     def _go_on(self, saved: SavedState) -> None:
@@ -80,7 +81,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _next_data(self) -> Any:
         try:
-            data = self._next_whole_batch() if self._skip else super()._next_data()
+            data = self._next_whole_batch() if self._skip else self._pinned(self._fetched(self._next_index()))
         except StopIteration:
             raise
         except Exception:
@@ -100,9 +101,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             number, rows = self._sampler_iter.given, self._next_index()
             mending, errors = Mending(self._sampler_iter, number), []  # type: ignore[var-annotated]
             try:
-                batch = self._dataset_fetcher.fetch(rows)
+                batch = self._fetched(rows)
                 while mending.is_unfinished(batch, errors):
-                    batch = self._dataset_fetcher.fetch(mending.rows)
+                    batch = self._fetched(mending.rows)
             except Exception:  # of collate_fn
                 mending.give_up()
                 raise
@@ -110,7 +111,20 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._record.add_errors(errors)
             self._asked = mending.end()
             if self._asked >= max(1, self._least):
-                return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+                return self._pinned(batch)
+
+    def _fetched(self, index: Any) -> Any:
+        before = enter(SAMPLE)
+        try:
+            return self._dataset_fetcher.fetch(index)
+        finally:
+            enter(before)
+
+    def _pinned(self, batch: Any) -> Any:
+        if not self._pin_memory:
+            return batch
+        with during(COPY):
+            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
     def _next_index(self) -> Any:
         if not self._skip:

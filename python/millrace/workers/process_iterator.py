@@ -30,6 +30,8 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _shardin
 
 from .. import _core
 from ..devices import locks_for, numa_node
+from ..ledger.board import Board
+from ..ledger.stages import COPY, WAIT, during, enter
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
@@ -62,6 +64,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             )
         working_set = self._prefetch_factor * self._num_workers + 2
         self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set, min(self._num_workers, _MOST_FILES))
+        self._board, self._accepted = Board(self._ring, self._num_workers), 0
         self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
         record.counters["slots"] = working_set
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
@@ -77,6 +80,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         except BaseException:
             self._shutdown_workers()
             raise
+        board, pids = self._board, [worker.pid for worker in self._workers]
+        record.ledger.watch(lambda: board.rows(pids))
         self._index_queues = self._ends  # where torch's logic puts tasks
         _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
         _utils.signal_handling._set_SIGCHLD_handler()
@@ -111,6 +116,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 parent_pid=os.getpid(),
                 state=self._progress.places.state_of(worker_id),
                 between_epochs=self._progress.between_epochs,
+                board_slot=self._board.slot,
             )
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
@@ -160,6 +166,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                     worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
             if not any(worker.is_alive() for worker in self._workers):
                 self._forks.release()
+            for number in range(len(self._workers)):
+                self._board.end(number)
+            self._record.ledger.freeze()
             for end in self._ends:
                 end.close()
             self._arrived.clear()
@@ -193,7 +202,11 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
         if any(end.pidfd < 0 for end in self._ends):
             seconds = _NO_PIDFD_TICK_S if seconds is None else min(seconds, _NO_PIDFD_TICK_S)
-        ready = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
+        before = enter(WAIT)
+        try:
+            ready = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
+        finally:
+            enter(before)
         dead = False
         for fd, _ in ready:
             end = self._end_of_fd.get(fd)
@@ -230,6 +243,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             except RuntimeError as error:
                 cause = error
         for i in failed:
+            self._board.end(i)
             self._mark_worker_as_unavailable(i)
         why = self._want_of_memory.sentence([self._workers[i] for i in failed])
         raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly{why}") from cause
@@ -267,6 +281,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 self._progress.places.has_ended(worker, state)
                 self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(worker)))
             return
+        self._accepted += 1
         copy = ring.free_slots < self._spare_slots
         if self._locks_for is not None and not copy:
             self._lock_pages(slot)
@@ -283,6 +298,10 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             batch = self._pinned(batch)
         self._progress.places.arrived(end.number)
         self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None)))
+
+    def _on_their_way(self) -> int:
+        """Batches that workers have answered and torch's logic has not seen."""
+        return len(self._arrived) + self._board.made - self._accepted
 
     def _lock_pages(self, slot: int) -> None:
         """Copies to the device then read the slot itself."""
@@ -311,7 +330,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     def _pinned(self, batch: Any) -> Any:
         try:
-            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
+            with during(COPY):
+                return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
         except Exception:
             return ExceptionWrapper(where=f"in pin memory thread for device {torch.accelerator.current_device_index()}")
 

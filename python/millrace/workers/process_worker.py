@@ -23,6 +23,9 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, _utils
 from torch.utils.data.dataloader import _DatasetKind
 
+from .. import _core
+from ..ledger.board import clock_on
+from ..ledger.stages import IDLE, SAMPLE, SEND, enter
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
@@ -53,6 +56,7 @@ class WorkerJob:
     parent_pid: int
     state: Optional[dict[str, Any]] = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
+    board_slot: int = -1  # of the ring, where each worker has a row
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -66,7 +70,13 @@ def run_worker(job: WorkerJob) -> None:
         _utils.signal_handling._set_worker_signal_handlers()
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
-        _Worker(job).run()
+        clock = clock_on(job.ring.ring, job.board_slot, job.num_workers, job.worker_id)
+        clock.attach(SAMPLE)
+        try:
+            _Worker(job, clock).run()
+        finally:
+            clock.end()
+            clock.detach()
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent raises KeyboardInterrupt itself; a broken pipe means that it has gone
 
@@ -94,8 +104,9 @@ def _be_killed_first() -> None:
 
 
 class _Worker:
-    def __init__(self, job: WorkerJob) -> None:
+    def __init__(self, job: WorkerJob, clock: _core.StageClock) -> None:
         self._job = job
+        self._clock = clock
         self._dataset = job.dataset
         self._ring = job.ring.ring
         self._sink = Sink(self._ring)
@@ -123,7 +134,9 @@ class _Worker:
         self._seed()
         self._start_user_code()
         while True:
+            enter(IDLE)
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
+            enter(SEND)
             if kind == channel.STOP:
                 return
             self._sink.open(slot, reserved)
@@ -208,8 +221,11 @@ class _Worker:
         else:
             index = pickle.loads(self._ring.get(slot, 0, length))
             try:
+                enter(SAMPLE)
                 value = self._fetcher.fetch(index)
+                enter(SEND)
             except Exception as error:
+                enter(SEND)
                 if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
                     self._ended = True
                     self._answer_with_state(channel.ENDED, slot, task)
@@ -279,5 +295,7 @@ class _Worker:
 
     def _answer(self, kind: int, slot: int, task: int = 0, begin: int = 0, length: int = 0) -> None:
         sink = self._sink
+        if kind in (channel.ROWS, channel.TREE, channel.INLINE):
+            self._clock.count_made()
         os.write(self._job.answers.fd, MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0))
 

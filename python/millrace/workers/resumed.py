@@ -50,9 +50,10 @@ class Resumed:
             self._progress.epoch = self._record.epoch  # type: ignore[attr-defined]
             self._progress.workers_begin(loader.dataset, resumes=False)
         self._in_position, self._are_new = False, first_iter
-        super()._reset(loader, first_iter)  # type: ignore[misc]
-        if first_iter:
-            self._drop_steps()  # type: ignore[attr-defined]
+        with self._record.ledger.starting(None if first_iter else self._record.stats(), first_iter):  # type: ignore[attr-defined]
+            super()._reset(loader, first_iter)  # type: ignore[misc]
+            if first_iter:
+                self._drop_steps()  # type: ignore[attr-defined]
 
     def __next__(self) -> Any:
         self._check_owner()  # type: ignore[attr-defined]

@@ -22,6 +22,9 @@ from typing import Any, Optional
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter
 
+from .. import _core
+from ..ledger.board import clock_rows
+from ..ledger.stages import COPY, IDLE, SAMPLE, SEND, WAIT, during, enter
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
 from ..run_record import RunRecord
@@ -64,6 +67,7 @@ class _Thread(threading.Thread):
         self._state = iterator._progress.places.state_of(worker_id)
         self._between_epochs = iterator._progress.between_epochs
         self._wants_state = iterator._progress.wants_state
+        self.clock = _core.StageClock()
 
     def put(self, item: Any) -> None:
         """torch's logic puts tasks into it as into a queue."""
@@ -75,6 +79,14 @@ class _Thread(threading.Thread):
         self.put(None)
 
     def run(self) -> None:
+        self.clock.attach(SAMPLE)
+        try:
+            self._work()
+        finally:
+            self.clock.end()
+            self.clock.detach()
+
+    def _work(self) -> None:
         where = f"in DataLoader worker thread {self._worker_id}"
         failure, fetcher, sink = None, None, Sink()  # a failure is reported in place of batches
         try:
@@ -86,7 +98,7 @@ class _Thread(threading.Thread):
         else:
             init_failure, (fetcher, failure) = None, self._fetcher(sink, where)
         ended = False
-        while (task := self._tasks.get()) is not None and not self.stopping:
+        while (task := self._next_task()) is not None and not self.stopping:
             if isinstance(task, _utils.worker._ResumeIteration):
                 ended = False
                 if init_failure is None:
@@ -109,9 +121,17 @@ class _Thread(threading.Thread):
                 state = self._worker_state(fetcher, where) if with_state else None
             if ended:
                 state = self._worker_state(fetcher, where)
+            enter(SEND)
             self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state))
             del task, data
         self.exitcode = 0
+
+    def _next_task(self) -> Any:
+        enter(IDLE)
+        try:
+            return self._tasks.get()
+        finally:
+            enter(SAMPLE)
 
     def _fetcher(self, sink: Sink, where: str) -> tuple[Any, Any]:
         """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of batches."""
@@ -169,6 +189,8 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         _live.add(self)
         for worker in self._workers:
             worker.start()
+        clocks = [worker.clock for worker in self._workers]
+        record.ledger.watch(lambda: clock_rows(clocks))
         self._fed()
         self._reset(loader, first_iter=True)
 
@@ -176,7 +198,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
             try:
-                task, data, worker, state = self._answers.get(timeout=_SIGNAL_SLICE_S)
+                task, data, worker, state = self._answer_of_any()
                 if isinstance(data, _utils.worker._IterableDatasetStopIteration):
                     self._progress.places.has_ended(worker, state)
                 elif data is None:
@@ -192,9 +214,23 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 if dead and self._answers.empty():
                     raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
 
+    def _on_their_way(self) -> int:
+        """Batches that workers have answered and torch's logic has not seen."""
+        return self._answers.qsize()
+
+    def _answer_of_any(self) -> Any:
+        before = enter(WAIT)
+        try:
+            return self._answers.get(timeout=_SIGNAL_SLICE_S)
+        finally:
+            enter(before)
+
     def _next_data(self) -> Any:
         batch = super()._next_data()
-        return _utils.pin_memory.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+        if not self._pin_memory:
+            return batch
+        with during(COPY):
+            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
     def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:
         self._workers[worker_id].put(None)
@@ -210,6 +246,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         for worker in self._workers:
             if worker is not threading.current_thread() and worker.ident is not None:
                 worker.join(max(0.0, deadline - time.monotonic()))
+        self._record.ledger.freeze()
 
     def __del__(self) -> None:
         self._shutdown_workers()

@@ -356,5 +356,39 @@ TEST_P(Threads, ABatchThatFindsNoMemoryIsItsOwnError) {
   EXPECT_EQ(next(*engine, batch), Status::end);
 }
 
+TEST_P(Threads, EachThreadsTimeIsBookedToStages) {
+  auto rows = std::make_shared<FakeRows>();
+  rows->finish = [](const SampleKey&) {
+    const StageScope scope(Stage::decode);
+    std::this_thread::sleep_for(milliseconds(1));
+  };
+  const auto engine = loader(rows, options());
+  engine->start_epoch(1, 0);
+  for (int64_t i = 0; i < 40; i += 8) engine->submit(range(i, i + 8));
+  engine->end_epoch();
+  Batch batch;
+  while (next(*engine, batch) == Status::ready) {
+  }
+  std::this_thread::sleep_for(milliseconds(10));  // they idle now
+  const auto check = [&](bool ended) {
+    const auto clocks = engine->clocks();
+    ASSERT_EQ(clocks.size(), static_cast<size_t>(GetParam()));
+    int64_t decoding = 0;
+    for (const StageReading& clock : clocks) {
+      if (clock.born_ns == 0) continue;  // it came too late
+      int64_t sum = 0;
+      for (const int64_t ns : clock.wall_ns) sum += ns;
+      EXPECT_EQ(sum, clock.until_ns - clock.born_ns);
+      EXPECT_EQ(clock.stage, ended ? Stage::ended : Stage::idle);
+      EXPECT_GE(clock.wall_ns[static_cast<size_t>(Stage::idle)], 9'000'000);
+      decoding += clock.wall_ns[static_cast<size_t>(Stage::decode)];
+    }
+    if (GetParam() > 0) EXPECT_GE(decoding, 40'000'000);
+  };
+  check(false);
+  engine->close();
+  check(true);
+}
+
 }  // namespace
 }  // namespace millrace::testing

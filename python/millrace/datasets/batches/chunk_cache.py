@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...ledger.stages import FETCH, during
+
 _NEVER = 1 << 62
 _NOW = -1
 
@@ -78,7 +80,8 @@ class ChunkCache:
             if not self.read_ahead():
                 with self._lock:
                     if chunk in self._reading:
-                        self._changed.wait()
+                        with during(FETCH):  # as another thread does for this one
+                            self._changed.wait()
         return self._fill(chunk, _NOW)
 
     def read_ahead(self) -> bool:
@@ -124,7 +127,8 @@ class ChunkCache:
     def _fill(self, chunk: int, use: int) -> tuple[Any, int]:
         started = time.perf_counter()
         try:
-            data = self._read(chunk)
+            with during(FETCH):
+                data = self._read(chunk)
         except BaseException:
             with self._lock:
                 self._held -= self._reading.pop(chunk)

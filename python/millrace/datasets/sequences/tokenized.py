@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import Dataset, Subset
 
 from ... import _core
+from ...ledger.stages import FETCH, TRANSFORM, during
 from ...pad import Pad
 from ...samplers.global_order import checked_number
 from ..batches import BatchDataset, BatchMaker, MakerOptions
@@ -200,9 +201,11 @@ class _TextMaker(BatchMaker):
 
     def make(self, ticket: np.ndarray) -> Any:
         dataset, times = self._dataset, [time.perf_counter()]
-        samples = dataset._read(ticket)
+        with during(FETCH):
+            samples = dataset._read(ticket)
         times.append(time.perf_counter())
-        ids = dataset._ids(samples, ticket)
+        with during(TRANSFORM):
+            ids = dataset._ids(samples, ticket)
         times.append(time.perf_counter())
         pad = self._collate
         if pad is None:

@@ -1,0 +1,157 @@
+"""What the stall ledger costs: the same epochs with its clocks on and off, in one process, taking turns.
+
+    python -m benchmarks.ledger [--scenario jpegs tiny_rows ...] [--rounds 15] [--out FILE.jsonl]
+
+Before anything is timed, both sides' batches must be equal, and the ledger of the one that has it must sum to its wall time. Each repeat is
+one line of JSON, as harness.py stores them. CPU seconds, of this process and its workers, are what to look at: wall time has more noise.
+"""
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset, TensorDataset
+
+from benchmarks import probes
+from benchmarks.compare import interval
+from benchmarks.harness import QUIET_SHARE, revision
+from benchmarks.runs import run_scenarios
+from millrace import DataLoader, _core, transforms
+from millrace.datasets import ImageFolder
+
+SIDES = {"without": False, "ledger": True}
+
+
+class Short(Dataset):
+    """Samples that take about 20 us of Python."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        value = 0
+        for i in range(400):
+            value += i
+        return np.full(16, index, np.float32), value
+
+
+@dataclass(frozen=True)
+class LedgerScenario:
+    """`make(folder)`: the loader, whose order is fixed."""
+
+    name: str
+    make: Callable[[str], DataLoader]
+
+
+def jpegs(folder: str, count: int = 400) -> DataLoader:
+    """Pictures of 500 x 375 pixels, each a photograph's size in bytes, in one class."""
+    target = Path(folder) / "class"
+    target.mkdir(exist_ok=True)
+    generator = np.random.default_rng(0)
+    for i in range(count):
+        coarse = generator.integers(0, 256, (47, 63, 3), np.uint8)
+        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(target / f"{i}.jpg", quality=92)
+    chain = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    return DataLoader(ImageFolder(folder, chain), 32, num_workers=2, native="require")
+
+
+def rows(count: int, columns: int, workers: int) -> Callable[[str], DataLoader]:
+    return lambda folder: DataLoader(TensorDataset(torch.zeros(count, columns)), 256 if columns < 1000 else 64, num_workers=workers)
+
+
+def short(count: int, **options: Any) -> Callable[[str], DataLoader]:
+    return lambda folder: DataLoader(Short(count), 64, **options)
+
+
+SCENARIOS = {s.name: s for s in (
+    LedgerScenario("jpegs", jpegs),
+    LedgerScenario("tiny_rows", rows(1_000_000, 16, 0)),
+    LedgerScenario("wide_rows", rows(1280, 150_528, 2)),
+    LedgerScenario("short_samples_processes", short(40_000, num_workers=2)),
+    LedgerScenario("short_samples_threads", short(40_000, num_workers=2, worker_method="thread")),
+    LedgerScenario("short_samples_inline", short(40_000)),
+)}
+
+
+def check(loader: DataLoader) -> None:
+    """Both sides give the same batches, and the ledger is whole. Raises AssertionError."""
+    first: list[Any] = []
+    for on in SIDES.values():
+        _core.StageClock.enabled = on
+        torch.manual_seed(0)
+        batches = list(loader)
+        first = first or batches
+        assert len(batches) == len(first) > 0
+        for mine, other in zip(batches, first):
+            assert all(torch.equal(a, b) for a, b in zip(mine, other)), "the sides' batches differ"
+    ledger = loader.ledger()
+    assert abs(sum(ledger["consumer"].values()) - ledger["wall_seconds"]) <= 0.02 * ledger["wall_seconds"], "the ledger does not sum up"
+
+
+def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+              "machine": probes.machine(), "versions": {"torch": torch.__version__}}
+    with tempfile.TemporaryDirectory() as folder:
+        loader = scenario.make(folder)
+        check(loader)
+        quiet = repeat = 0
+        while quiet < rounds and repeat < 2 * rounds:
+            records = []
+            for name in list(SIDES)[:: -1 if repeat % 2 else 1]:
+                _core.StageClock.enabled = SIDES[name]
+                timer, batches = probes.Epoch(cpus), 0
+                for _ in loader:
+                    batches += 1
+                records.append({**common, "loader": name, "workers": loader.num_workers, "kind": "epoch", "repeat": repeat,
+                                **timer.stop(), "batches": batches})
+            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
+            yield from ({**record, "quiet": calm} for record in records)
+            quiet += calm
+            repeat += 1
+    _core.StageClock.enabled = True
+
+
+def costs(records: list[dict], measured: str) -> list[float]:
+    """How many percent more of it the side with the ledger took, round by round."""
+    kept = [r for r in records if r["quiet"]] or records
+    by_round: dict[int, dict[str, float]] = {}
+    for record in kept:
+        by_round.setdefault(record["repeat"], {})[record["loader"]] = record[measured]
+    return [(sides["ledger"] / sides["without"] - 1) * 100 for sides in by_round.values() if len(sides) == 2]
+
+
+def table(records: list[dict]) -> str:
+    lines = ["| measured | without | with | costs, % (95 % interval of the median) |", "|---|---:|---:|---:|"]
+    for measured in "cpu_seconds", "seconds":
+        medians = [statistics.median(r[measured] for r in records if r["loader"] == name) for name in SIDES]
+        found = costs(records, measured)
+        low, high = interval(found)
+        lines.append(f"| {measured} | {medians[0]:.3f} | {medians[1]:.3f} | {statistics.median(found):+.2f} ({low:+.2f} – {high:+.2f}) |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", default="benchmarks/results/ledger/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+    run_scenarios(arguments.scenario, arguments.out, lambda name, cpus: measure(SCENARIOS[name], arguments.rounds, cpus), table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What workers' clocks have counted: in this process, or on a board that worker processes write.
+
+A board is a slot of the workers' ring (src/core/shared_ring.h) that holds no batches but a row for each worker. A worker is the only
+writer of its row, without a lock, so one that is killed leaves nothing to repair; the row says how far it came. No descriptor is needed
+but the ring's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional
+
+from .. import _core
+from .stages import ENDED, IDLE, NAMES
+
+Reading = tuple[int, int, int, list[int], list[int]]
+"""(stage, born, until, wall by stage, CPU by stage), in nanoseconds of the monotonic clock; StageClock.read() has it."""
+
+
+class Row(NamedTuple):
+    """A worker as its clock has it, and the note that a StackSampler left beside it."""
+
+    name: str
+    reading: Reading
+    note: bytes = b""
+
+    def since(self, before: Optional[Row]) -> Row:
+        """What came behind `before`, the same row read earlier."""
+        if before is None:
+            return self
+        stage, _, until, wall, cpu = self.reading
+        _, _, begin, wall_before, cpu_before = before.reading
+        return self._replace(
+            reading=(stage, begin, until, [a - b for a, b in zip(wall, wall_before)], [a - b for a, b in zip(cpu, cpu_before)])
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The worker's entry in the ledger."""
+        _, born, until, wall, cpu = self.reading
+        own = range(IDLE)
+        seconds = {NAMES[stage]: wall[stage] * 1e-9 for stage in own if wall[stage]}
+        seconds["idle"] = sum(wall[IDLE:ENDED]) * 1e-9  # a device's thread also waits for rows
+        return {
+            "name": self.name,
+            "wall_seconds": (until - born) * 1e-9,
+            "seconds": seconds,
+            "cpu_seconds": {NAMES[stage]: cpu[stage] * 1e-9 for stage in own if cpu[stage]},
+        }
+
+    def notes(self) -> dict[str, Any]:
+        """{"split": {stage: hits}, "hot": [[stage, where, hits], ...]} of its Python code; {} when nobody looked."""
+        try:
+            found = json.loads(self.note) if self.note else {}
+        except ValueError:  # written by a worker that was killed meanwhile
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def thread_rows(readings: Sequence[Optional[Reading]], last: Optional[str] = None) -> list[Row]:
+    """Of an engine's threads, numbered; `last`: another name for the last one. Threads that have not begun are left out."""
+    names = [f"thread {number}" for number in range(len(readings))]
+    if last is not None and names:
+        names[-1] = last
+    return [Row(name, reading) for name, reading in zip(names, readings) if reading is not None]
+
+
+def clock_rows(clocks: Sequence[_core.StageClock]) -> list[Row]:
+    """Of threads that run Python code."""
+    read = ((f"thread {number}", clock.read(), clock.read_note()) for number, clock in enumerate(clocks))
+    return [Row(name, reading, note) for name, reading, note in read if reading is not None]
+
+
+class Board:
+    """The training process's side: takes a slot of `ring` for good, and reads what `workers` processes write there."""
+
+    def __init__(self, ring: _core.SharedRing, workers: int) -> None:
+        self.slot = ring.take()
+        self._board = _core.StageBoard(ring, self.slot, workers)
+
+    def rows(self, pids: Sequence[Any]) -> list[Row]:
+        read = ((f"process {pid}", self._board.read(row), self._board.read_note(row)) for row, pid in enumerate(pids))
+        return [Row(name, reading, note) for name, reading, note in read if reading is not None]
+
+    @property
+    def made(self) -> int:
+        """Batches that the workers have answered."""
+        return self._board.made
+
+    def end(self, row: int) -> None:
+        """The worker is dead; if it did not say so itself, its last stage ends now."""
+        self._board.end(row)
+
+
+def clock_on(ring: _core.SharedRing, slot: int, workers: int, number: int) -> _core.StageClock:
+    """A worker's own clock, in its process."""
+    return _core.StageBoard(ring, slot, workers).clock(number)

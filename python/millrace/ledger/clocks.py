@@ -1,0 +1,109 @@
+"""Ledger: the clocks of one iterator, the consumer's and its workers', and where its epochs begin and end."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Optional
+
+from .. import _core
+from .board import Row
+from .stages import START, STEP
+
+_COUNTS = ("samples", "batches", "bytes")
+
+
+class Ledger:
+    """Lives as long as the loader wants to know of its latest iterator, which may be gone.
+
+    The consumer's clock is in exactly one stage at any moment between `iter()` and the end, so its stages sum to the wall time by
+    construction; the same holds for each worker's. The iterator tells: `starting()` around its start and each further epoch's, `begin()`
+    and `leave()` around `next()`, `finish()` behind the last batch, `close()` when it goes before that. Several iterators may be
+    around one another (batches on a device): only what the outermost does counts as the loop's step.
+    Monotonic time throughout; `started` alone is the wall clock's, to be shown.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.native = False
+        self.clock = _core.StageClock()
+        self.begin, self.leave = self.clock.begin, self.clock.leave
+        self.started = 0.0
+        self._counted: dict[str, int] = {}  # before this epoch
+        self._live: Optional[Callable[[], list[Row]]] = None
+        self._rows: list[Row] = []  # as of the epoch's end, or of the workers'
+        self._rows_before: dict[str, Row] = {}  # at the epoch's start
+        self._ended = False
+
+    def watch(self, rows: Callable[[], list[Row]]) -> None:
+        """The workers have started: `rows` reads them."""
+        self._live, self._rows_before = rows, {}
+
+    @contextmanager
+    def starting(self, before: Optional[dict[str, Any]] = None, goes_on: bool = False) -> Iterator[None]:
+        """While an epoch's iterator is made. `before`: the iterator's counters, if workers stay from the epoch before.
+        `goes_on`: this is part of a start that was told already."""
+        if not goes_on:
+            self.started = time.time()
+            self._ended = False
+            self._rows_before = {row.name: row for row in self._read()}
+            self._counted = {name: before[name] for name in _COUNTS} if before else {}
+            self.clock.restart()
+        before = self.begin(START)
+        try:
+            yield
+        finally:
+            self.leave(before)
+
+    def finish(self, before: int) -> None:
+        """Inside `next()`: no batch is left. `before`: what begin() said."""
+        self._keep()
+        if before == STEP:
+            self.clock.end_when_left()
+
+    def _keep(self) -> None:
+        self._rows, self._ended = self._read(), True
+
+    def _read(self) -> list[Row]:
+        return self._rows if self._live is None else self._live()
+
+    def freeze(self) -> None:
+        """The workers have ended: keeps what they counted and lets go of them."""
+        if self._live is not None:
+            if not self._ended:
+                self._rows = self._live()
+            self._live = None
+
+    def ends_with(self, iterator: Any) -> None:
+        """Loops that are left early, or by an error, end with their iterator."""
+        weakref.finalize(iterator, self.close).atexit = False
+
+    def close(self) -> None:
+        """The iterator is gone."""
+        if not self._ended:
+            self._keep()
+        self.clock.end()
+
+    def rows(self) -> list[Row]:
+        """The workers, as of now or the epoch's end, counted from its start."""
+        rows = self._rows if self._ended else self._read()
+        return [row.since(self._rows_before.get(row.name)) for row in rows]
+
+    def counts(self, counters: dict[str, Any]) -> dict[str, int]:
+        """Samples, batches and bytes of this epoch."""
+        return {name: counters[name] - self._counted.get(name, 0) for name in _COUNTS}
+
+
+def settings_of(loader: Any) -> dict[str, Any]:
+    """What a snapshot says of how the loader was set."""
+    device = loader._millrace_device
+    return {
+        "num_workers": loader.num_workers,
+        "prefetch_factor": loader.prefetch_factor,
+        "batch_size": loader.batch_size,
+        "pin_memory": bool(loader.pin_memory),
+        "device": None if device is None else str(device),
+        "decode": loader.decode,
+    }

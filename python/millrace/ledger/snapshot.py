@@ -1,0 +1,150 @@
+"""The ledger as one dict of JSON's types, and what follows from it: who is to blame for the consumer's lost time.
+
+What the consumer lost is all of its wall time but `step`. What it spent itself (start, draw, copy, handover, stages made inside `next()`)
+is booked directly. What it spent waiting for a batch is shared among the stages as the workers' busy time is: whoever keeps all workers
+busy keeps the consumer waiting. That is a model, right as long as batches are alike; it does not see which batch was late.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from .. import _core
+from .board import Row
+from .clocks import Ledger
+from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT
+
+VERSION = 1
+
+SMALL_LOSS = 0.05
+"""Below this share of the time a loader that costs nothing would gain 5 % at most, as much as two runs differ: the consumer is the
+bottleneck then."""
+
+_MOST_HOT = 20
+_OWN = [NAMES[stage] for stage in (*range(START, STEP + 1),) if stage != WAIT]
+
+
+def snapshot(record: Any, steps: bool = False) -> Optional[dict[str, Any]]:
+    """The ledger of a RunRecord's iterator, as docs/ledger.md has it; None where MILLRACE_LEDGER=0 keeps none."""
+    if record.ledger is None:
+        return record.frozen_ledger
+    if not _core.StageClock.enabled:
+        return None
+    return _of(record, record.ledger, steps)
+
+
+def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
+    reading = ledger.clock.read()
+    stage, born, until, wall, cpu = reading or (ENDED, 0, 0, [0] * len(NAMES), [0] * len(NAMES))
+    rows = ledger.rows()
+    consumer = {
+        "start": wall[START] * 1e-9,
+        "draw": wall[NAMES.index("draw")] * 1e-9,
+        "wait": (wall[WAIT] + wall[IDLE]) * 1e-9,
+        "make": sum(wall[:IDLE]) * 1e-9,
+        "copy": wall[NAMES.index("copy")] * 1e-9,
+        "handover": wall[HANDOVER] * 1e-9,
+        "step": wall[STEP] * 1e-9,
+    }
+    wall_seconds = (until - born) * 1e-9
+    made, split = _made_by_consumer(wall, cpu), _Split()
+    stages = {name: {"wall": made[name][0], "cpu": made[name][1]} for name in MAKING}
+    busy = dict.fromkeys(MAKING, 0.0)
+    workers = []
+    for row in rows:
+        worker = row.as_dict()
+        split.divide(row, worker["seconds"], worker["cpu_seconds"])
+        workers.append(worker)
+        for name in MAKING:
+            spent = worker["seconds"].get(name, 0.0)
+            stages[name]["wall"] += spent
+            stages[name]["cpu"] += worker["cpu_seconds"].get(name, 0.0)
+            busy[name] += spent
+        busy["collate"] += worker["seconds"].get("send", 0.0)  # what a batch costs behind its samples
+    blame = _blame(consumer, {name: wall_of for name, (wall_of, _) in made.items()}, busy)
+    counters = record.stats()
+    result = {
+        "version": VERSION,
+        "engine": record.engine,
+        "native": ledger.native,
+        "running": stage != ENDED and reading is not None,
+        "epoch": record.epoch,
+        "settings": {**ledger.settings, "cores": _core.cpu_budget()["cpus"]},
+        "started": ledger.started,
+        "wall_seconds": wall_seconds,
+        **ledger.counts(counters),
+        "consumer": consumer,
+        "first_wait": ledger.clock.first_wait_ns * 1e-9,
+        "workers": workers,
+        "stages": stages,
+        "hot": split.hot(),
+        "blame": blame,
+        "bottleneck": bottleneck_of(blame, consumer, wall_seconds),
+        "queue": {"slots": counters["slots"], "overflow_slots": counters["overflow_slots"]},
+    }
+    if steps:
+        kept_from, enter, leave, ready = ledger.clock.steps()
+        result["steps"] = {
+            "kept_from": kept_from,
+            "enter": [(moment - born) * 1e-9 for moment in enter],
+            "leave": [(moment - born) * 1e-9 for moment in leave],
+            "ready": ready,
+        }
+    return result
+
+
+def _made_by_consumer(wall: list[int], cpu: list[int]) -> dict[str, tuple[float, float]]:
+    """Seconds of wall and CPU time by stage; `send`, which nobody does here, is what a batch costs behind its samples."""
+    made = {name: (wall[stage] * 1e-9, cpu[stage] * 1e-9) for stage, name in enumerate(MAKING)}
+    rest = slice(SAMPLE + 1, IDLE)
+    collate = made["collate"]
+    return {**made, "collate": (collate[0] + sum(wall[rest]) * 1e-9, collate[1] + sum(cpu[rest]) * 1e-9)}
+
+
+def _blame(consumer: dict[str, float], made: dict[str, float], busy: dict[str, float]) -> dict[str, float]:
+    """Seconds that the consumer lost, by who is to blame; they sum to its wall time but `step`."""
+    blame = {name: seconds for name, seconds in made.items()}
+    blame |= {name: consumer[name] for name in _OWN if name != "step"}
+    total = sum(busy.values())
+    for name in MAKING:
+        if total > 0:
+            blame[name] += consumer["wait"] * busy[name] / total
+    if total == 0:  # nobody says what kept them: waiting for the first samples of all
+        blame["sample"] += consumer["wait"]
+    return {name: seconds for name, seconds in blame.items() if seconds > 0}
+
+
+def bottleneck_of(blame: dict[str, float], consumer: dict[str, float], wall_seconds: float) -> str:
+    """Who costs the most; "consumer" where the loader costs next to nothing. Starting is no bottleneck: it comes once."""
+    start = consumer["start"]
+    lost = wall_seconds - consumer["step"] - start
+    candidates = {name: seconds for name, seconds in blame.items() if name != "start"}
+    if not candidates or lost <= SMALL_LOSS * (wall_seconds - start):
+        return "consumer"
+    return max(candidates, key=candidates.__getitem__)
+
+
+class _Split:
+    """What StackSamplers saw of the workers' Python code: their notes, put together."""
+
+    def __init__(self) -> None:
+        self._hits: dict[tuple[str, str], float] = {}
+
+    def divide(self, row: Row, seconds: dict[str, float], cpu_seconds: dict[str, float]) -> None:
+        """Divides `sample` of a worker's seconds, in place, as its note says."""
+        notes = row.notes()
+        for stage, where, hits in notes.get("hot", ()):
+            self._hits[stage, where] = self._hits.get((stage, where), 0.0) + hits
+        split = {name: hits for name, hits in notes.get("split", {}).items() if name in MAKING and hits > 0}
+        total = sum(split.values())
+        for times in (seconds, cpu_seconds):
+            whole = times.get("sample", 0.0)
+            if total and whole:
+                times["sample"] = 0.0
+                for name, hits in split.items():
+                    times[name] = times.get(name, 0.0) + whole * hits / total
+
+    def hot(self) -> list[dict[str, Any]]:
+        total = sum(self._hits.values())
+        most = sorted(self._hits.items(), key=lambda item: -item[1])[:_MOST_HOT]
+        return [{"stage": stage, "where": where, "share": hits / total} for (stage, where), hits in most]

@@ -1,0 +1,50 @@
+"""The benchmark of the ledger's cost: it refuses sides that differ, and measures both in turns."""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import Dataset
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import ledger  # noqa: E402
+from benchmarks.ledger import LedgerScenario, check, costs, measure, short, table  # noqa: E402
+from millrace import DataLoader, _core  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    yield
+    _core.StageClock.enabled = True
+
+
+class Different(Dataset):
+    count = 0
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        self.count += 1
+        return torch.tensor([self.count])
+
+
+def test_sides_that_differ_are_refused():
+    with pytest.raises(AssertionError, match="differ"):
+        check(DataLoader(Different(), 2))
+
+
+@pytest.mark.parametrize("make", [short(200, num_workers=1), short(200), lambda folder: ledger.jpegs(folder, 8)], ids=["process", "inline", "jpegs"])
+def test_both_sides_are_measured(make):
+    records = list(measure(LedgerScenario("small", make), rounds=1, cpus=sorted(os.sched_getaffinity(0))))
+    assert {r["loader"] for r in records} == {"ledger", "without"} and len(records) in (2, 4)
+    for record in records:
+        assert json.loads(json.dumps(record)) == record
+        assert record["batches"] > 0 and record["seconds"] > 0
+    assert len(table(records).splitlines()) == 4
+    assert len(costs(records, "seconds")) == len(records) // 2
