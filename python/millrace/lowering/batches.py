@@ -82,9 +82,13 @@ class BatchJob:
     leaves_out = False
     counts_occurrences = False
     on_device = False
+    shares_batches = grows = False
+
+    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+        return threads + 2
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> PoolEngine:
-        slots = threads + 2
+        slots = self.usual_slots(threads, batch_size)
         return PoolEngine(self.source.dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate)), threads, slots)
 
     def rows(self, batch: Any) -> np.ndarray:

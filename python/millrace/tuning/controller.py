@@ -109,9 +109,11 @@ class Controller:
             return
         self._bounds = bounds
         base = bounds.fit(self._base)
-        if base != self._base:
-            self._base = base
-            self._event("the bounds have changed")
+        if base == self._base:
+            self._change(self.setting)  # a trial's may not fit
+            return
+        self._base = base
+        self._event("the bounds have changed")
         self._steps = self._run()
         self._change(next(self._steps))
 
