@@ -2,9 +2,9 @@
 
     python -m benchmarks.autotune [--scenario jpegs sleeps ...] [--seconds 60] [--rounds 5] [--out FILE.jsonl]
 
-Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting; each round is one epoch of each
-side, as many batches each, in turns. The grid is what the same budget of CPUs allows by hand. Each repeat is one line of JSON; those of "auto"
-also say what it had chosen, and the record fails where that is not within the budget.
+Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting; each round is one epoch
+of each side, as many batches each, in turns. The grid is what the same budget of CPUs allows by hand. Each repeat is one line of JSON;
+those of "auto" also say what it had chosen, and the run fails where that is not within the budget.
 """
 from __future__ import annotations
 
@@ -239,8 +239,8 @@ def table(records: list[dict]) -> str:
         median = statistics.median(r["batches_per_s"] for r in records if r["loader"] == name)
         lines.append(f"| {name}{' (best by hand)' if name == best else ''} | {median:.2f} |")
     tuned = [r["tuned"] for r in records if "tuned" in r][-1]
-    lines.append(f"\nauto reaches {statistics.median(shares):.1%} ({low:.1%} – {high:.1%}) of the best, with {tuned['threads']} threads and "
-                 f"{tuned['slots']} batches in memory; {tuned['searches']} searches, {tuned['changes']} changes.")
+    lines.append(f"\nauto reaches {statistics.median(shares):.1%} ({low:.1%} – {high:.1%}) of the best, with {tuned['threads']} threads "
+                 f"and {tuned['slots']} batches in memory; {tuned['searches']} searches, {tuned['changes']} changes.")
     return "\n".join(lines)
 
 

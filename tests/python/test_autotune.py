@@ -76,7 +76,8 @@ def test_auto_is_a_number_that_remembers():
     loader = millrace.DataLoader(range(8), **AUTO)
     assert (loader.num_workers, loader.prefetch_factor) == (4, 4) and isinstance(loader.num_workers, int)
     assert str(loader.num_workers) == "4" and json.dumps(loader.num_workers) == "4"
-    again = millrace.DataLoader(range(8), num_workers=loader.num_workers, prefetch_factor=pickle.loads(pickle.dumps(loader.prefetch_factor)))
+    prefetch = pickle.loads(pickle.dumps(loader.prefetch_factor))
+    again = millrace.DataLoader(range(8), num_workers=loader.num_workers, prefetch_factor=prefetch)
     assert isinstance(again.num_workers, Auto) and isinstance(again.prefetch_factor, Auto)
     assert millrace.DataLoader(range(8), prefetch_factor="auto").prefetch_factor is None
 

@@ -64,7 +64,11 @@ def test_the_end_is_told_at_once_and_a_new_epoch_opens_the_gate():
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
-@given(workers=st.integers(1, 5), changes=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), ahead=st.integers(1, 12))
+@given(
+    workers=st.integers(1, 5),
+    changes=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8),
+    ahead=st.integers(1, 12),
+)
 def test_every_task_comes_whatever_the_limits_do(workers, changes, ahead):
     gate, log = gate_of(workers, 1, 1)
     total, put = 60, 0

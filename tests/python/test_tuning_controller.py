@@ -31,12 +31,11 @@ GRID = [(threads, slots) for threads in (1, 2, 4, 8, 16) for slots in (3, 8, 32)
 
 
 @pytest.mark.parametrize("name", LOADS)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_it_is_near_the_best_grid_point_after_a_minute(name, seed):
+def test_it_is_near_the_best_grid_point_after_a_minute(name):
     load, bounds = LOADS[name]
     grid = {bounds.fit(Setting(*point)) for point in GRID}
-    best = max(fixed_rate(load, setting, 5) for setting in grid)
-    pipeline, controller, changes = tuned(load, bounds, 80, seed)
+    best = max(fixed_rate(load, setting, 4) for setting in grid)
+    pipeline, controller, changes = tuned(load, bounds, 80)
     assert rate(pipeline.handed, 60, 80) >= 0.95 * best, (controller.setting, controller.events)
     assert pipeline.most_active <= bounds.threads
     assert pipeline.most_in_memory <= bounds.slots
@@ -52,12 +51,12 @@ def test_fewest_threads_win_where_the_consumer_is_the_limit():
 def test_it_does_not_leave_a_steady_load_alone_for_nothing():
     """Settled, it changes nothing: no oscillation, whatever the noise."""
     load, bounds = LOADS["decoding on all CPUs"]
-    _, controller, changes = tuned(load, bounds, 200, seed=3)
+    _, controller, changes = tuned(load, bounds, 150, seed=3)
     assert controller.settled and controller.searches <= 2
-    assert [at for at, _ in changes if at > 120] == []
+    assert [at for at, _ in changes if at > 90] == []
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_step_in_the_load_is_followed(seed):
     """The decoding becomes six times as heavy after 40 s: one thread was enough, and is not any more."""
     load = Load(8, cpu=lambda now, number, draws: 0.01 if now < 40 else 0.06, step_else=fixed(0.04), pieces=4)
@@ -119,7 +118,7 @@ BOUNDS = st.builds(Bounds, threads=st.integers(1, 40), slots=st.integers(2, 40),
 TIMES = st.one_of(st.floats(0, 2), st.sampled_from([0.0, 1e-7, 5.0, 1e6, -1.0]))
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=60)
 @given(bounds=BOUNDS, start=st.builds(Setting, st.integers(1, 99), st.integers(1, 99)), data=st.data())
 def test_no_load_and_no_clock_moves_it_out_of_its_bounds(bounds, start, data):
     controller = Controller(bounds, start)
@@ -136,12 +135,13 @@ def test_no_load_and_no_clock_moves_it_out_of_its_bounds(bounds, start, data):
             assert controller.setting == bounds.fit(controller.setting)
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, deadline=None, max_examples=15)
 @given(
     cores=st.integers(1, 8), cpu=st.floats(0.001, 0.1), latency=st.sampled_from([0.0, 0.05]), step=st.floats(0.0, 0.1), bounds=BOUNDS,
     pieces=st.integers(1, 4),
 )
 def test_a_pipeline_never_holds_more_than_the_bounds_say(cores, cpu, latency, step, bounds, pieces):
-    load = Load(cores, cpu=spread(cpu, 0.5), latency=fixed(latency), step_cpu=fixed(step / 2), step_else=spread(step / 2, 0.3), pieces=pieces)
+    step_cpu, step_else = fixed(step / 2), spread(step / 2, 0.3)
+    load = Load(cores, spread(cpu, 0.5), fixed(latency), step_cpu, step_else, pieces)
     pipeline, _, _ = tuned(load, bounds, 12)
     assert pipeline.most_active <= bounds.threads and pipeline.most_in_memory <= bounds.slots

@@ -6,9 +6,9 @@ own step included; the share of time in which it waits says who is slower.
   threads may also stand in each other's way, or in the consumer's.
 - It does not wait: the loader is fast enough, and what it does not need belongs to the training loop. Fewer threads are tried, as long
   as the loop is not slowed down.
-A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a drift of the load cancels out. What
-lies in the queue from before is skipped. It ends when the difference is clear against the noise that neighbouring windows of A show, after four
-pairs at most, and after one window that is much worse.
+A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a drift of the load cancels
+out. What lies in the queue from before is skipped. It ends when the difference is clear against the noise that neighbouring windows of
+A show, after four pairs at most, and after one window that is much worse.
 
 Why it settles: `most` more or fewer is halved and doubled, then bisected, between values that lost a trial; a value that lost, or was
 left, is not tried again, so a search ends after about 2 log2(threads) + log2(slots) trials. More must bring 2 %; less must cost no more
@@ -42,6 +42,7 @@ LONGEST_STRETCH = 3.0
 FIRST_PATIENCE_SECONDS = 5.0
 MOST_PATIENCE_SECONDS = 600.0
 MOST_EVENTS = 64
+MOST_LEFT_OUT = 8  # batches, where an epoch begins: short epochs must say something, too
 
 Knob = Literal["threads", "slots"]
 Steps = Generator[Setting, Window, Any]
@@ -118,8 +119,8 @@ class Controller:
         self._change(next(self._steps))
 
     def restart(self) -> None:
-        """A pipeline begins that is empty: the next batches say little."""
-        self._meter.skip(self.setting.slots + 1)
+        """An epoch begins with an empty pipeline: the next batches say little."""
+        self._meter.leave_out(min(self.setting.slots, MOST_LEFT_OUT))
 
     def note(self, wait: float, step: float) -> bool:
         """A batch was handed out: `wait` seconds were spent on it, behind a `step` of the consumer's. Whether `setting` has changed."""

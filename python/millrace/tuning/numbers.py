@@ -29,7 +29,7 @@ def resolved_workers(value: Any) -> Any:
 
 
 def resolved_prefetch(value: Any, workers: Any) -> Optional[int]:
-    """Index lists drawn ahead per worker: at least 16 in all, so that so many batches may be in memory. Without workers None, as torch's."""
+    """Index lists drawn ahead per worker: at least 16 in all, so that so many batches may be in memory. None without workers."""
     if not is_auto(value, "prefetch_factor"):
         return value
     return Auto(max(2, math.ceil(_LISTS_AHEAD / workers))) if isinstance(workers, int) and workers > 0 else None

@@ -91,8 +91,6 @@ class Tuning:
     def attach(self, apply: Apply, owner: object) -> None:
         """An iterator begins, whose engine `apply` tells, until detach() with the same owner."""
         self._apply, self._owner, self._left = apply, id(owner), None
-        if self.controller is not None:
-            self.controller.restart()
         self._put_in_force()
 
     def next(self, take: Callable[[], Any]) -> Any:
@@ -113,7 +111,10 @@ class Tuning:
             self._measure(batch)
         self._batches += 1
         controller = self.controller
-        if left is None or controller is None:
+        if controller is None:
+            return
+        if left is None:  # the first batch of an epoch, or behind an error
+            controller.restart()
             return
         if controller.note(wait, self._entered - left):
             self._put_in_force()
@@ -144,7 +145,6 @@ class Tuning:
         if self.controller is None:
             start = self._known or Setting(self.room.workers, self.room.usual_slots)
             self.controller = Controller(bounds, start, settled=self._known is not None)
-            self.controller.restart()
         else:
             self.controller.set_bounds(bounds)
         self._put_in_force()

@@ -37,7 +37,7 @@ class Window:
 
 
 class Meter:
-    """Puts batches into windows. `skip()`: the next ones were made under another setting, or while the pipeline filled up."""
+    """Puts batches into windows, which may go over the ends of epochs."""
 
     def __init__(self) -> None:
         self.seconds = 0.0  # measured altogether
@@ -47,7 +47,12 @@ class Meter:
         self._steps: deque[float] = deque(maxlen=_STEPS_REMEMBERED)
 
     def skip(self, batches: int) -> None:
+        """Another setting is in force: begins a window, behind batches that were made under the one before."""
         self._window = Window()
+        self.leave_out(batches)
+
+    def leave_out(self, batches: int) -> None:
+        """The next batches belong to no window: the pipeline fills up."""
         self._skipped = max(self._skipped, batches)
 
     def add(self, wait: float, step: float) -> Window | None:
