@@ -49,7 +49,7 @@ class ArrayScenario:
 
 
 SCENARIOS = {s.name: s for s in (
-    ArrayScenario("hdf5_gzip", 16_384, 64, 64, 1_024),
+    ArrayScenario("hdf5_gzip", 65_536, 64, 64, 1_024),
     ArrayScenario("hdf5_plain", 16_384, 64, 64, 4_096),
     ArrayScenario("zarr_random", 16_384, 64, 64, 1_024),
 )}

@@ -1,11 +1,14 @@
-// BatchMemory: slots for batches that Python puts together. copy_rows: rows of arrays to their places in such a batch.
+// BatchMemory: slots for batches that Python puts together. copy_rows: rows of chunks to their places in such batches.
 #include <algorithm>
+#include <deque>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/checked.h"
 #include "bindings.h"
+#include "collate/chunk_shares.h"
 #include "collate/row_gather.h"
 #include "core/batch_ring.h"
 #include "millrace/error.h"
@@ -70,56 +73,94 @@ class BatchMemory {
   std::vector<Field> fields_;
 };
 
-// Rows of one array and where they go: what is checked with the GIL, so that copying needs none.
-struct Share {
-  RowField field;
-  std::span<const int64_t> rows, places;
-  uint8_t* out = nullptr;
+// Arrays of as many rows, those of a chunk: what rows are copied from. Checked once, for any number of copies.
+class ChunkTable {
+ public:
+  explicit ChunkTable(std::vector<py::array> arrays) : arrays_(std::move(arrays)) {
+    for (const py::array& array : arrays_) {
+      if (array.ndim() < 1) throw py::value_error("rows are copied from an array that has some");
+      size_t row_bytes = static_cast<size_t>(array.itemsize());
+      for (py::ssize_t axis = array.ndim() - 1; axis > 0; --axis) {
+        if (array.strides(axis) != static_cast<py::ssize_t>(row_bytes) && array.shape(axis) > 1)
+          throw py::value_error("rows are copied from an array whose rows are contiguous");
+        row_bytes *= static_cast<size_t>(array.shape(axis));
+      }
+      if (array.shape(0) != arrays_[0].shape(0)) throw py::value_error("a chunk's arrays should have as many rows");
+      fields_.push_back({row_bytes, {{static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)}}, {}});
+    }
+  }
+
+  const std::vector<RowField>& fields() const { return fields_; }
+  int64_t rows() const { return fields_.empty() ? 0 : fields_[0].tables[0].rows; }
+
+ private:
+  const std::vector<py::array> arrays_;  // kept alive
+  std::vector<RowField> fields_;
 };
 
-Share checked_share(const py::array& table, std::span<const int64_t> rows, std::span<const int64_t> places, const py::handle& out) {
-  if (table.ndim() < 1) throw py::value_error("rows are copied from an array that has some");
-  size_t row_bytes = static_cast<size_t>(table.itemsize());
-  for (py::ssize_t axis = table.ndim() - 1; axis > 0; --axis) {
-    if (table.strides(axis) != static_cast<py::ssize_t>(row_bytes) && table.shape(axis) > 1)
-      throw py::value_error("rows are copied from an array whose rows are contiguous");
-    row_bytes *= static_cast<size_t>(table.shape(axis));
+// Rows of a chunk's arrays and where they go: what is checked with the GIL, so that copying needs none.
+struct Share {
+  const ChunkTable* table;
+  std::span<const int64_t> rows, places;
+  const std::vector<uint8_t*>* out;  // of each array
+};
+
+// Share s of a batch: rows[bounds[s] .. bounds[s+1]) of tables[s] go to the same range of `places`, each array's to its tensor of `out`.
+struct SharesOfBatch {
+  SharesOfBatch(const py::tuple& batch, std::vector<Share>& shares, size_t& bytes)
+      : rows(batch[1].cast<Int64Array>()), places(batch[2].cast<Int64Array>()) {
+    const auto tables = batch[0].cast<std::vector<const ChunkTable*>>();
+    const auto bounds = batch[3].cast<std::vector<int64_t>>();
+    if (places.size() != rows.size()) throw py::value_error("each row needs one place");
+    if (bounds.size() != tables.size() + 1 || bounds.front() < 0 || bounds.back() > rows.size())
+      throw py::value_error("the shares' bounds are not those of the rows");
+    std::vector<int64_t> row_bytes;
+    int64_t room = std::numeric_limits<int64_t>::max();
+    for (const py::handle tensor : batch[4].cast<py::list>()) {
+      const RowTable to = tensor_rows(tensor.ptr());
+      out.push_back(const_cast<uint8_t*>(to.base));
+      row_bytes.push_back(to.rows > 1 ? to.stride_bytes : -1);
+      room = std::min(room, to.rows);
+    }
+    for (size_t s = 0; s < tables.size(); ++s) {
+      if (bounds[s] > bounds[s + 1]) throw py::value_error("the shares' bounds should rise");
+      const auto& fields = tables[s]->fields();
+      if (fields.size() != out.size()) throw py::value_error("each share needs one array per tensor");
+      const auto first = static_cast<size_t>(bounds[s]), count = static_cast<size_t>(bounds[s + 1]) - first;
+      for (size_t i = 0; i < fields.size(); ++i) {
+        if (row_bytes[i] >= 0 && row_bytes[i] != static_cast<int64_t>(fields[i].row_bytes))
+          throw py::value_error("rows of " + std::to_string(fields[i].row_bytes) + " bytes do not fit the batch's rows of " +
+                                std::to_string(row_bytes[i]));
+        bytes += fields[i].row_bytes * count;
+      }
+      shares.push_back({tables[s], {rows.data() + first, count}, {places.data() + first, count}, &out});
+      for (const int64_t place : shares.back().places)
+        if (place < 0 || place >= room) throw py::index_error("place " + std::to_string(place) + " is outside the batch");
+    }
   }
-  const RowTable to = tensor_rows(out.ptr());
-  if (to.rows > 1 && to.stride_bytes != static_cast<int64_t>(row_bytes))
-    throw py::value_error("rows of " + std::to_string(row_bytes) + " bytes do not fit the batch's rows of " +
-                          std::to_string(to.stride_bytes));
-  for (const int64_t place : places)
-    if (place < 0 || place >= to.rows) throw py::index_error("place " + std::to_string(place) + " is outside the batch");
-  return {{row_bytes, {{static_cast<const uint8_t*>(table.data()), table.shape(0), table.strides(0)}}, {}},
-          rows, places, const_cast<uint8_t*>(to.base)};
-}
+  SharesOfBatch(const SharesOfBatch&) = delete;
+  SharesOfBatch& operator=(const SharesOfBatch&) = delete;
+
+  const Int64Array rows, places;  // kept alive
+  std::vector<uint8_t*> out;
+};
 
 void copy(const Share& share, std::vector<const uint8_t*>& addresses) {
   addresses.resize(share.rows.size());
-  const int64_t rows = share.field.tables[0].rows;
-  if (!locate_rows(share.field, rows, share.rows, addresses.data()))
-    throw Error(ErrorKind::out_of_range, "a row is outside the array's " + std::to_string(rows));
-  gather_rows_to(addresses, share.field.row_bytes, share.places, share.out);
+  const auto& fields = share.table->fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (!locate_rows(fields[i], share.table->rows(), share.rows, addresses.data()))
+      throw Error(ErrorKind::out_of_range, "a row is outside the array's " + std::to_string(share.table->rows()));
+    gather_rows_to(addresses, fields[i].row_bytes, share.places, (*share.out)[i]);
+  }
 }
 
-// Share s of the batch: rows[bounds[s] .. bounds[s+1]) of the arrays tables[s], one per tensor, to the same range of `places`.
-void copy_rows(const std::vector<std::vector<py::array>>& tables, const Int64Array& rows, const Int64Array& places,
-               const std::vector<int64_t>& bounds, const py::list& out) {
-  if (places.size() != rows.size()) throw py::value_error("each row needs one place");
-  if (bounds.size() != tables.size() + 1 || bounds.front() < 0 || bounds.back() > rows.size())
-    throw py::value_error("the shares' bounds are not those of the rows");
+// Batches of (tables, rows, places, bounds, out).
+void copy_rows(const std::vector<py::tuple>& batches) {
+  std::deque<SharesOfBatch> kept;
   std::vector<Share> shares;
   size_t bytes = 0;
-  for (size_t s = 0; s < tables.size(); ++s) {
-    if (bounds[s] > bounds[s + 1]) throw py::value_error("the shares' bounds should rise");
-    if (tables[s].size() != out.size()) throw py::value_error("each share needs one array per tensor");
-    const auto first = static_cast<size_t>(bounds[s]), count = static_cast<size_t>(bounds[s + 1]) - first;
-    for (size_t i = 0; i < tables[s].size(); ++i) {
-      shares.push_back(checked_share(tables[s][i], {rows.data() + first, count}, {places.data() + first, count}, out[i]));
-      bytes += shares.back().field.row_bytes * count;
-    }
-  }
+  for (const py::tuple& batch : batches) kept.emplace_back(batch, shares, bytes);
   std::vector<const uint8_t*> addresses;
   if (bytes < kReleaseBytes) {
     for (const Share& share : shares) copy(share, addresses);
@@ -131,39 +172,12 @@ void copy_rows(const std::vector<std::vector<py::array>>& tables, const Int64Arr
 
 // Samples sorted by chunk, those of a chunk in their order: (places in the batch, rows in their chunks, chunks, bounds of their shares).
 py::tuple chunk_shares(const Int64Array& indices, const Int64Array& starts) {
-  const auto count = static_cast<size_t>(indices.size());
-  const int64_t *const first = starts.data(), *const last = first + starts.size();
   if (starts.size() < 1) throw py::value_error("chunks begin somewhere, and end");
   Int64Array places(indices.size()), rows(indices.size());
-  std::vector<int64_t> of(count);
-  std::vector<std::pair<int64_t, int64_t>> found;  // chunk, its samples; ascending
-  const int64_t* begin = last;  // of the sample before: the next one often lies in the same chunk
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t index = indices.data()[i];
-    if (index < *first || index >= last[-1]) throw py::index_error("index " + std::to_string(index) + " lies in no chunk");
-    if (begin == last || index < *begin || index >= begin[1]) begin = std::upper_bound(first, last, index) - 1;
-    of[i] = begin - first;
-    const auto at = std::lower_bound(found.begin(), found.end(), std::pair<int64_t, int64_t>(of[i], 0));
-    if (at != found.end() && at->first == of[i]) ++at->second;
-    else found.insert(at, {of[i], 1});
-  }
-  py::list chunks, bounds;
-  std::vector<int64_t> next;
-  int64_t end = 0;
-  for (const auto& [chunk, samples] : found) {
-    chunks.append(chunk);
-    bounds.append(end);
-    next.push_back(end);
-    end += samples;
-  }
-  bounds.append(end);
-  for (size_t i = 0; i < count; ++i) {
-    const auto at = std::lower_bound(found.begin(), found.end(), std::pair<int64_t, int64_t>(of[i], 0)) - found.begin();
-    const int64_t place = next[static_cast<size_t>(at)]++;
-    places.mutable_data()[place] = static_cast<int64_t>(i);
-    rows.mutable_data()[place] = indices.data()[i] - first[of[i]];
-  }
-  return py::make_tuple(places, rows, chunks, bounds);
+  const auto count = static_cast<size_t>(indices.size());
+  const ChunkShares shares = share_by_chunk({indices.data(), count}, {starts.data(), static_cast<size_t>(starts.size())},
+                                            {places.mutable_data(), count}, {rows.mutable_data(), count});
+  return py::make_tuple(places, rows, py::cast(shares.chunks), py::cast(shares.bounds));
 }
 
 }  // namespace
@@ -175,7 +189,8 @@ void bind_batch_memory(py::module_& m) {
       .def("empty", &BatchMemory::empty, py::arg("rows"))
       .def("overflow_count", &BatchMemory::overflow_count);
   m.def("chunk_shares", &chunk_shares, py::arg("indices"), py::arg("starts"));
-  m.def("copy_rows", &copy_rows, py::arg("tables"), py::arg("rows"), py::arg("places"), py::arg("bounds"), py::arg("out"));
+  py::class_<ChunkTable>(m, "ChunkTable").def(py::init<std::vector<py::array>>(), py::arg("arrays"));
+  m.def("copy_rows", &copy_rows, py::arg("batches"));
 }
 
 }  // namespace millrace::python

@@ -532,12 +532,18 @@ def chunk_shares(
     indices[places[bounds[s]:bounds[s + 1]]], the same part of `rows` counts from the beginning of chunks[s]. `starts`, ascending: the first
     sample of each chunk, and the end. IndexError for one outside."""
 
-def copy_rows(
-    tables: Sequence[Sequence[np.ndarray]], rows: NDArray[np.int64], places: NDArray[np.int64], bounds: Sequence[int], out: list[torch.Tensor]
-) -> None:
-    """Share s of a batch: out[i][places[j]] = tables[s][i][rows[j]] for j in bounds[s] .. bounds[s+1]-1; one array for each tensor.
+class ChunkTable:
+    """Arrays of as many rows, which are contiguous each: what copy_rows() copies from. ValueError for others."""
 
-    Without the GIL when there is much to copy. Rows are dense, of the same bytes as the tensor's; negative ones count from the end.
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None: ...
+
+def copy_rows(
+    batches: Sequence[tuple[Sequence[ChunkTable], NDArray[np.int64], NDArray[np.int64], Sequence[int], list[torch.Tensor]]]
+) -> None:
+    """Batches of (tables, rows, places, bounds, out); share s of one: out[i][places[j]] = tables[s][i][rows[j]] for j in
+    bounds[s] .. bounds[s+1]-1, one array of a table for each tensor.
+
+    Without the GIL when there is much to copy. Rows have the same bytes as the tensor's; negative ones count from the end.
     IndexError for rows and places that are not there, ValueError for what does not fit."""
 
 def cpu_budget() -> dict[str, Any]:

@@ -244,7 +244,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         plan = make_plan(self)
         self._refuse_what_torch_cannot(plan)
         if advice := order_advice(self):
-            warnings.warn(advice, stacklevel=4)
+            warnings.warn(advice, stacklevel=5)
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         record = RunRecord(self._engine_name(plan), ledger)
@@ -311,7 +311,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         left_to_device: pictures that the threads have left to the device's decoder so far. "ledger": what ledger(steps) returns.
         "tuned", where an argument is "auto": what was chosen, within which budget, when and why.
         """
-        record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
+        record = self._latest_run()
         tuned = {} if self._millrace_tuning is None else {"tuned": self._millrace_tuning.report()}
         return {**record.stats(), **tuned, "ledger": record.ledger_now(steps)}
 
@@ -322,8 +322,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
         wall and CPU seconds; blame: the seconds that the loop lost, by stage; bottleneck: the stage to improve first, or "consumer".
         `steps`: also when each next() was called and returned. docs/ledger.md explains every key.
         """
-        record = self._millrace_run or RunRecord(self._engine_name(make_plan(self)))
-        return record.ledger_now(steps)
+        return self._latest_run().ledger_now(steps)
+
+    def _latest_run(self) -> RunRecord:
+        return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of your objects are.

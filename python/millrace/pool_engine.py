@@ -34,15 +34,16 @@ class _Shared:
 
     Invariants, under the one lock: `tasks` are the outstanding batches in the order of submit(); the first `claimed` of them are
     made or being made, each by one thread, the others untouched; `claimed` is at most `slots`, so no more batches than that are in
-    memory. A task's batch and error are written by its thread before `done`, which is set under the lock.
+    memory. A thread claims `at_once` that follow one another, but no more than are claimed already, and one: where the consumer
+    waits, it waits for little. A task's batch and error are written by its thread before `done`, which is set under the lock.
     Threads with a number below `active` claim; the others sleep apart, on `parked`, until set_limits() wakes all of both, so that each
     looks anew on which side it is. At least one is active.
     A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that has nothing to do either; every
     submit() and every batch that is handed out wakes the sleepers.
     """
 
-    def __init__(self, maker: BatchMaker, slots: int) -> None:
-        self.maker, self.slots = maker, slots
+    def __init__(self, maker: BatchMaker, slots: int, at_once: int) -> None:
+        self.maker, self.slots, self.at_once = maker, slots, at_once
         self.lock = threading.Lock()
         self.work = threading.Condition(self.lock)
         self.finished = threading.Condition(self.lock)
@@ -69,9 +70,9 @@ class _Shared:
                         self.parked.wait()
                 if self.closed:
                     return
-                task = self._claim()
-            if task is not None:
-                self.make(task, BaseException)
+                tasks = self._claim()
+            if tasks:
+                self._make(tasks)
             elif not self._reads_ahead():
                 with self.lock:
                     if not self.closed and not self._claimable() and number < self.active:
@@ -85,14 +86,28 @@ class _Shared:
             self.work.notify()  # there may be more to read ahead now, or a batch that waited for this
         return True
 
-    def _claimable(self) -> bool:
-        return self.claimed < min(len(self.tasks), self.slots)
+    def _claimable(self) -> int:
+        """How many batches a thread may claim now. None while there are slots for some of them only."""
+        count = min(len(self.tasks) - self.claimed, self.at_once, self.claimed + 1)
+        return count if self.claimed + count <= self.slots else 0
 
-    def _claim(self) -> Optional[_Task]:
-        if not self._claimable():
-            return None
-        self.claimed += 1
-        return self.tasks[self.claimed - 1]
+    def _claim(self) -> list[_Task]:
+        first, self.claimed = self.claimed, self.claimed + self._claimable()
+        return [self.tasks[number] for number in range(first, self.claimed)]
+
+    def _make(self, tasks: list[_Task]) -> None:
+        if len(tasks) > 1:
+            try:
+                batches = self.maker.make_several([task.ticket for task in tasks])
+            except Exception:  # one of them meets it again
+                pass
+            else:
+                for task, task.batch in zip(tasks, batches):
+                    pass
+                self._finish(tasks)
+                return
+        for task in tasks:
+            self.make(task, BaseException)
 
     def make(self, task: _Task, kept: type[BaseException]) -> None:
         """Errors that are `kept` are raised when the batch's turn comes."""
@@ -103,8 +118,12 @@ class _Shared:
             task.error = error
         finally:
             enter(before)
+        self._finish([task])
+
+    def _finish(self, tasks: list[_Task]) -> None:
         with self.lock:
-            task.done = True
+            for task in tasks:
+                task.done = True
             self.finished.notify_all()
             self.work.notify()
 
@@ -116,8 +135,8 @@ class PoolEngine:
     doing and joins it. Threads are daemons: an interpreter that goes without closing it does not wait for them.
     """
 
-    def __init__(self, maker: BatchMaker, threads: int, slots: int) -> None:
-        self._shared = _Shared(maker, slots)
+    def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
+        self._shared = _Shared(maker, slots, at_once)
         self._maker = maker
         self._counters = empty_counters()
         self._clocks = [_core.StageClock() for _ in range(threads)]

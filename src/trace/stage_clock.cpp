@@ -107,7 +107,8 @@ StageReading read_row(const StageRow& row) {
   read_whole(row.version, [&] {
     result.born_ns = row.born_ns.load(std::memory_order_acquire);
     since = row.since_ns.load(std::memory_order_acquire);
-    result.stage = static_cast<Stage>(std::clamp<int64_t>(row.stage.load(std::memory_order_acquire), 0, static_cast<int64_t>(Stage::ended)));
+    const int64_t stage = row.stage.load(std::memory_order_acquire);
+    result.stage = static_cast<Stage>(std::clamp<int64_t>(stage, 0, static_cast<int64_t>(Stage::ended)));
     for (size_t i = 0; i < kStages; ++i) {
       result.wall_ns[i] = row.wall_ns[i].load(std::memory_order_acquire);
       result.cpu_ns[i] = row.cpu_ns[i].load(std::memory_order_acquire);

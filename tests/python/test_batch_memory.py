@@ -13,7 +13,7 @@ TABLE = np.arange(60, dtype=np.int32).reshape(20, 3)
 def copy(rows, out, places=None, table=TABLE):
     rows = np.array(rows, dtype=np.int64)
     places = np.arange(len(rows)) if places is None else np.array(places, dtype=np.int64)
-    _core.copy_rows([[table]], rows, places, [0, len(rows)], [out])
+    _core.copy_rows([([_core.ChunkTable([table])], rows, places, [0, len(rows)], [out])])
 
 
 def test_slots_come_back_and_run_out():
@@ -42,8 +42,15 @@ def test_rows_in_order_and_to_places(rows):
 def test_shares_of_several_arrays():
     wide = np.random.default_rng(0).random((50, 400))
     out = [torch.zeros((5, 3), dtype=torch.int32), torch.zeros((5, 400), dtype=torch.float64)]
-    tables = [[TABLE, wide[:20]], [TABLE[::2], wide[::-1]]]
-    _core.copy_rows(tables, np.array([3, 4, 0, 9, 2]), np.array([4, 0, 3, 1, 2]), [0, 2, 5], out)
+    tables = [[TABLE, wide[:20]], [TABLE[::2], wide[::-1][:10]]]
+    tables = [_core.ChunkTable(arrays) for arrays in tables]
+    more = [torch.zeros((1, 3), dtype=torch.int32), torch.zeros((1, 400), dtype=torch.float64)]
+    _core.copy_rows([
+        (tables, np.array([3, 4, 0, 9, 2]), np.array([4, 0, 3, 1, 2]), [0, 2, 5], out),
+        (tables[:1], np.array([7]), np.array([0]), [0, 1], more),
+        ([], np.array([], dtype=np.int64), np.array([], dtype=np.int64), [0], []),
+    ])
+    assert np.array_equal(more[0].numpy()[0], TABLE[7]) and np.array_equal(more[1].numpy()[0], wide[7])
     assert np.array_equal(out[0].numpy(), np.stack([TABLE[4], TABLE[18], TABLE[4], TABLE[0], TABLE[3]]))
     assert np.array_equal(out[1].numpy(), np.stack([wide[4], wide[40], wide[47], wide[49], wide[3]]))
 
@@ -78,8 +85,10 @@ def test_what_does_not_fit():
         copy([0, 1], out, [0])
     for bounds in ([0], [0, 3], [-1, 2], [0, 1, 2]):
         with pytest.raises(ValueError, match="bounds"):
-            _core.copy_rows([[TABLE]], np.array([0, 1]), np.array([0, 1]), bounds, [out])
+            _core.copy_rows([([_core.ChunkTable([TABLE])], np.array([0, 1]), np.array([0, 1]), bounds, [out])])
     with pytest.raises(ValueError, match="one array per tensor"):
-        _core.copy_rows([[TABLE, TABLE]], np.array([0]), np.array([0]), [0, 1], [out])
+        _core.copy_rows([([_core.ChunkTable([TABLE, TABLE])], np.array([0]), np.array([0]), [0, 1], [out])])
+    with pytest.raises(ValueError, match="as many rows"):
+        _core.ChunkTable([TABLE, TABLE[:5]])
     with pytest.raises(ValueError, match="dtype 'text' is not one"):
         _core.BatchMemory([((1,), "text")], 1)

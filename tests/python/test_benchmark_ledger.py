@@ -39,7 +39,10 @@ def test_sides_that_differ_are_refused():
         check(DataLoader(Different(), 2))
 
 
-@pytest.mark.parametrize("make", [short(200, num_workers=1), short(200), lambda folder: ledger.jpegs(folder, 8)], ids=["process", "inline", "jpegs"])
+MAKE = {"process": short(200, num_workers=1), "inline": short(200), "jpegs": lambda folder: ledger.jpegs(folder, 8)}
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_both_sides_are_measured(make):
     records = list(measure(LedgerScenario("small", make), rounds=1, cpus=sorted(os.sched_getaffinity(0))))
     assert {r["loader"] for r in records} == {"ledger", "without"} and len(records) in (2, 4)

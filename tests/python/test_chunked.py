@@ -136,7 +136,7 @@ def test_cache_keeps_its_budget_and_its_word(uses, budget, data):
             cache.read_ahead()
             assert cache.held_bytes <= max(budget, 1)
         for chunk in uses[at]:
-            assert cache.get(chunk, numbers[at]) == ([chunk], 1)
+            assert cache.get(chunk, (numbers[at],)) == ([chunk], 1)
             assert cache.held_bytes <= max(budget, 1)
     assert not cache._uses
 
@@ -145,7 +145,7 @@ def test_keeps_what_is_needed_soonest():
     cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, 2, len)
     numbers = [cache.announce([chunk]) for chunk in (0, 1, 2, 0, 1)]
     for number, chunk in zip(numbers, (0, 1, 2, 0, 1)):
-        cache.get(chunk, number)
+        cache.get(chunk, (number,))
     assert cache.reads == 4, "of 0 and 1, 0 is kept for its second use when 2 comes"
 
 
@@ -159,6 +159,23 @@ def test_a_broken_chunk_is_an_error_at_its_turn():
             except CorruptDataError as error:
                 assert "chunk 2" in str(error)
         assert seen == [*range(20), *range(30, 50)]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_among_batches_made_in_one_go_is_its_batchs(workers):
+    dataset = Numbers([100] * 8, "single", broken={3, 6})
+    assert dataset.batches_at_once(7) > 1
+    order = torch.randperm(800, generator=torch.Generator().manual_seed(0)).tolist()[:30] + list(range(800))
+    batches = iter(DataLoader(dataset, 7, sampler=order, num_workers=workers, native="require"))
+    for first in range(0, len(order), 7):
+        wanted = order[first : first + 7]
+        if any(dataset.broken & {index // 100} for index in wanted):
+            with pytest.raises(CorruptDataError, match="chunk [36] cannot be read"):
+                next(batches)
+        else:
+            assert next(batches).tolist() == wanted
+    with pytest.raises(StopIteration):
+        next(batches)
 
 
 def test_skip_leaves_out_what_cannot_be_read():

@@ -1,7 +1,6 @@
-"""The README is true: its Python runs as printed, and its table is what the stored results say."""
+"""The README and the pages of docs are true: their Python runs as printed, and the table is what the stored results say."""
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -15,39 +14,34 @@ from shard_data import make_picture_shards
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 TEXT = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+NEEDED = {"array_files": ("h5py", "zarr"), "tables": ("pyarrow", "duckdb")}  # by a page
 
 from benchmarks import compare  # noqa: E402
 
 
-def make_arrays(folder: Path) -> bool:
-    """The files of the section on HDF5 and Zarr, if what writes them is installed."""
-    try:
-        import h5py
-        import zarr
-    except ImportError:
-        return False
+def blocks_of(path: Path) -> list:
+    """Its Python, in the order of the page."""
+    found = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+    return [compile(block, f"{path.name}, block {number}", "exec") for number, block in enumerate(found, 1)]
+
+
+def make_arrays(folder: Path) -> None:
+    import h5py
+    import zarr
+
     with h5py.File(folder / "measured-1.h5", "w") as file:
         file["images"], file["labels"] = np.zeros((9, 3, 8, 8), np.float32), np.arange(9)
     group = zarr.open_group(folder / "weather.zarr", mode="w")
-    names = ("time", "lat", "lon")
-    group.create_array("t2m", shape=(40, 6, 5), chunks=(10, 6, 5), dtype="f4", dimension_names=names)[:] = 1
-    return True
+    group.create_array("t2m", shape=(40, 6, 5), chunks=(10, 6, 5), dtype="f4", dimension_names=("time", "lat", "lon"))[:] = 1
 
 
-def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_jpeg_folder(tmp_path / "photos", per_class=50)
     (tmp_path / "photos" / "ant" / "broken.jpg").write_bytes(b"")
-    make_picture_shards(tmp_path / "tars", [10, 7, 10, 5])
-    arrays = make_arrays(tmp_path)
-    tables = all(map(importlib.util.find_spec, ("pyarrow", "duckdb")))
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    first, *others = (
-        compile(block, f"README.md, block {i}", "exec")
-        for i, block in enumerate(BLOCKS, 1)
-        if (arrays or "import HDF5" not in block) and (tables or "import duckdb" not in block)
-    )
+    first, *others = blocks_of(ROOT / "README.md")
 
     with pytest.raises(OSError, match="broken.jpg"):  # on_error="raise" is what the first block has
         exec(first, names)
@@ -56,12 +50,37 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert names["images"].shape == (150 % 128, 3, 224, 224) and names["images"].dtype == torch.float32
     assert names["labels"].dtype == torch.int64
     assert {"threads"} == {names["loader"].stats()["engine"]}, "the README's script runs on the engine"
-
     for block in others:
         exec(block, names)
+
+
+@pytest.mark.parametrize("page", [path.stem for path in PAGES])
+def test_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for package in NEEDED.get(page, ()):
+        pytest.importorskip(package)
+    make_jpeg_folder(tmp_path / "photos", per_class=50)
+    make_picture_shards(tmp_path / "tars", [10, 7, 10, 5])
+    if page == "array_files":
+        make_arrays(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in blocks_of(ROOT / "docs" / f"{page}.md"):
+        exec(block, names)
     out = capsys.readouterr().out
-    assert "native" in out and "python —" not in out
-    assert names["loader"].auto_epoch, "the last loader of the page"
+    if page == "native":
+        assert "native" in out and "python —" not in out
+    if page == "resume":
+        assert names["loader"].auto_epoch, "the last loader of the page"
+
+
+def test_pages_are_found_from_the_readme() -> None:
+    """No link of README.md and docs leads nowhere, and README.md has one to each page."""
+    linked = set()
+    for path in [ROOT / "README.md", *PAGES]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+            linked.add((path.parent / target).resolve())
+    assert set(PAGES) <= linked
 
 
 def test_at_gives_a_row_of_the_epoch_again(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Row(NamedTuple):
         _, born, until, wall, cpu = self.reading
         own = range(IDLE)
         seconds = {NAMES[stage]: wall[stage] * 1e-9 for stage in own if wall[stage]}
-        seconds["idle"] = sum(wall[IDLE:ENDED]) * 1e-9  # a device's thread also waits for rows
+        seconds["idle"] = sum(wall[IDLE:ENDED]) * 1e-9  # with its start; a device's thread also waits for rows
         return {
             "name": self.name,
             "wall_seconds": (until - born) * 1e-9,

@@ -38,8 +38,8 @@ class Ledger:
         self._ended = False
 
     def watch(self, rows: Callable[[], list[Row]]) -> None:
-        """The workers have started: `rows` reads them."""
-        self._live, self._rows_before = rows, {}
+        """New workers have started: `rows` reads them."""
+        self._live, self._rows_before, self._counted = rows, {}, {}
 
     @contextmanager
     def starting(self, before: Optional[dict[str, Any]] = None, goes_on: bool = False) -> Iterator[None]:
@@ -59,7 +59,8 @@ class Ledger:
 
     def finish(self, before: int) -> None:
         """Inside `next()`: no batch is left. `before`: what begin() said."""
-        self._keep()
+        if not self._ended:
+            self._keep()
         if before == STEP:
             self.clock.end_when_left()
 

@@ -61,7 +61,8 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
             stages[name]["cpu"] += worker["cpu_seconds"].get(name, 0.0)
             busy[name] += spent
         busy["collate"] += worker["seconds"].get("send", 0.0)  # what a batch costs behind its samples
-    blame = _blame(consumer, {name: wall_of for name, (wall_of, _) in made.items()}, busy)
+    late = min((row.reading[1] + row.reading[3][START] for row in rows), default=0) - born - wall[START]
+    blame = _blame(consumer, late * 1e-9, {name: wall_of for name, (wall_of, _) in made.items()}, busy)
     counters = record.stats()
     result = {
         "version": VERSION,
@@ -101,22 +102,27 @@ def _made_by_consumer(wall: list[int], cpu: list[int]) -> dict[str, tuple[float,
     return {**made, "collate": (collate[0] + sum(wall[rest]) * 1e-9, collate[1] + sum(cpu[rest]) * 1e-9)}
 
 
-def _blame(consumer: dict[str, float], made: dict[str, float], busy: dict[str, float]) -> dict[str, float]:
-    """Seconds that the consumer lost, by who is to blame; they sum to its wall time but `step`."""
+def _blame(consumer: dict[str, float], late: float, made: dict[str, float], busy: dict[str, float]) -> dict[str, float]:
+    """Seconds that the consumer lost, by who is to blame; they sum to its wall time but `step`.
+
+    `late`: how long after `start` the first worker was ready to work; as far as the consumer waited, that is part of starting them.
+    """
     blame = {name: seconds for name, seconds in made.items()}
     blame |= {name: consumer[name] for name in _OWN if name != "step"}
-    total = sum(busy.values())
+    starting = min(max(0.0, late), consumer["wait"])
+    blame["start"] += starting
+    wait, total = consumer["wait"] - starting, sum(busy.values())
     for name in MAKING:
         if total > 0:
-            blame[name] += consumer["wait"] * busy[name] / total
-    if total == 0:  # nobody says what kept them: waiting for the first samples of all
-        blame["sample"] += consumer["wait"]
+            blame[name] += wait * busy[name] / total
+    if total == 0:  # nobody says what kept them
+        blame["sample"] += wait
     return {name: seconds for name, seconds in blame.items() if seconds > 0}
 
 
 def bottleneck_of(blame: dict[str, float], consumer: dict[str, float], wall_seconds: float) -> str:
     """Who costs the most; "consumer" where the loader costs next to nothing. Starting is no bottleneck: it comes once."""
-    start = consumer["start"]
+    start = blame.get("start", 0.0)
     lost = wall_seconds - consumer["step"] - start
     candidates = {name: seconds for name, seconds in blame.items() if name != "start"}
     if not candidates or lost <= SMALL_LOSS * (wall_seconds - start):

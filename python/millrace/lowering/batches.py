@@ -85,11 +85,15 @@ class BatchJob:
     shares_batches = grows = False
 
     def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
-        return threads + 2
+        return threads * self._at_once(threads, batch_size) + 2
+
+    def _at_once(self, threads: int, batch_size: Optional[int]) -> int:
+        return self.source.dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> PoolEngine:
-        slots = self.usual_slots(threads, batch_size)
-        return PoolEngine(self.source.dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate)), threads, slots)
+        dataset, slots = self.source.dataset, self.usual_slots(threads, batch_size)
+        maker = dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate))
+        return PoolEngine(maker, threads, slots, self._at_once(threads, batch_size))
 
     def rows(self, batch: Any) -> np.ndarray:
         """The dataset's indices of one index list of the sampler; IndexError and TypeError as a list's."""
@@ -120,4 +124,5 @@ def order_advice(loader: Any) -> Optional[str]:
 def batch_job(loader: Any, source: BatchSource, collate_fn: Optional[Callable[[list], Any]]) -> BatchJob:
     sampler = inner_sampler(loader.batch_sampler)
     window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
-    return BatchJob(source, collate_fn, max(source.dataset.rows_ahead, window) if source.dataset.rows_ahead else 0)
+    # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of the one before.
+    return BatchJob(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)

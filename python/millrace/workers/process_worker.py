@@ -25,7 +25,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from ..ledger.board import clock_on
-from ..ledger.stages import IDLE, SAMPLE, SEND, enter
+from ..ledger.stages import IDLE, SAMPLE, SEND, START, enter
 from . import channel
 from .batches import pack_value
 from .channel import MESSAGE, Descriptor, RingHandle
@@ -71,7 +71,7 @@ def run_worker(job: WorkerJob) -> None:
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
         clock = clock_on(job.ring.ring, job.board_slot, job.num_workers, job.worker_id)
-        clock.attach(SAMPLE)
+        clock.attach(START)
         try:
             _Worker(job, clock).run()
         finally:

@@ -24,7 +24,7 @@ from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoader
 
 from .. import _core
 from ..ledger.board import clock_rows
-from ..ledger.stages import COPY, IDLE, SAMPLE, SEND, WAIT, during, enter
+from ..ledger.stages import COPY, IDLE, SAMPLE, SEND, START, WAIT, during, enter
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
 from ..run_record import RunRecord
@@ -79,7 +79,7 @@ class _Thread(threading.Thread):
         self.put(None)
 
     def run(self) -> None:
-        self.clock.attach(SAMPLE)
+        self.clock.attach(START)
         try:
             self._work()
         finally:

@@ -6,7 +6,7 @@ import heapq
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...ledger.stages import FETCH, during
@@ -63,19 +63,19 @@ class ChunkCache:
             self._uses.clear()
             self._to_read.clear()
 
-    def get(self, chunk: int, number: int = _NOW) -> tuple[Any, int]:
-        """The chunk, for the announced use `number`, and its bytes. While another thread reads it, this one reads ahead."""
+    def get(self, chunk: int, numbers: Sequence[int] = ()) -> tuple[Any, int]:
+        """The chunk, for the announced uses `numbers`, and its bytes. While another thread reads it, this one reads ahead."""
         while True:
             with self._lock:
                 if chunk in self._present:
                     entry = self._present.pop(chunk)
                     self._present[chunk] = entry
-                    self._used(chunk, number)
+                    self._used(chunk, numbers)
                     return entry
                 if chunk not in self._reading:
                     self._make_room(self._cost(chunk), _NOW)
                     self._begin(chunk)
-                    self._used(chunk, number)
+                    self._used(chunk, numbers)
                     break
             if not self.read_ahead():
                 with self._lock:
@@ -112,15 +112,16 @@ class ChunkCache:
         self._reading[chunk] = self._cost(chunk)
         self._held += self._reading[chunk]
 
-    def _used(self, chunk: int, number: int) -> None:
-        """The use `number` is over, or will not come."""
+    def _used(self, chunk: int, numbers: Sequence[int]) -> None:
+        """These uses are over, or will not come."""
         uses = self._uses.get(chunk)
         if uses is None:
             return
-        if uses[0] == number:
-            uses.popleft()
-        elif number in uses:  # batches are made side by side
-            uses.remove(number)
+        for number in numbers:
+            if uses and uses[0] == number:
+                uses.popleft()
+            elif number in uses:  # batches are made side by side
+                uses.remove(number)
         if not uses:
             del self._uses[chunk]
 

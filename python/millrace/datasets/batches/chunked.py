@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -21,6 +22,8 @@ from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 
 _LEAST_CACHE_BYTES = 64 << 20
+_BYTES_AT_ONCE = 512 << 10  # of batches made in one go: some 0.5 ms, so that the GIL's way from thread to thread costs little of it
+_MOST_AT_ONCE = 8
 
 _SHUFFLING = (torch_data.RandomSampler, samplers.RandomSampler, samplers.PermutationSampler)
 _DISTRIBUTED = (torch_data.DistributedSampler, samplers.DistributedSampler)
@@ -128,6 +131,12 @@ class ChunkedDataset(BatchDataset):
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _ChunkMaker(self, options)
 
+    def batches_at_once(self, batch_size: int) -> int:
+        if not all(field.is_array for field in self.fields):
+            return 1
+        row_bytes = sum(getattr(torch, field.dtype).itemsize * math.prod(field.shape) for field in self.fields)
+        return max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, batch_size * row_bytes)))
+
     def _samples(self, indices: np.ndarray) -> list[Any]:
         # Its own for each process: a forked child inherits locks in any state.
         if self._own is None or self._own[0] != os.getpid():
@@ -136,6 +145,16 @@ class ChunkedDataset(BatchDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_own": None}
+
+
+class _Chunk:
+    """A chunk's columns, and those that are arrays as rows are copied from them."""
+
+    __slots__ = ("columns", "table")
+
+    def __init__(self, columns: Sequence[Any], arrays: list[int]) -> None:
+        self.columns = columns
+        self.table = _core.ChunkTable([columns[i] for i in arrays])
 
 
 class _Ticket:
@@ -152,10 +171,13 @@ class _ChunkMaker(BatchMaker):
     def __init__(self, dataset: ChunkedDataset, options: MakerOptions) -> None:
         self._dataset, self._collate = dataset, options.collate
         budget = dataset.budget()
-        self._cache = ChunkCache(dataset.read_chunk, dataset.chunk_bytes, budget, _size_of)
         self._in_hand = budget // (options.threads + 1)  # bytes of chunks that one make() holds besides the cache
+        self._in_hand_of_several = budget // 2  # which mostly are the cache's, and other threads' too: batches that follow one another
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
+        self._cache = ChunkCache(
+            lambda number: _Chunk(dataset.read_chunk(number), self._arrays), dataset.chunk_bytes, budget, lambda c: _size_of(c.columns)
+        )  # fmt: skip
         rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
         self._lock = threading.Lock()
@@ -171,12 +193,12 @@ class _ChunkMaker(BatchMaker):
             return self._collate(self._rows_of(ticket))
         tensors = self._memory.empty(ticket.count)
         lists: list[list[Any]] = [[None] * ticket.count for _ in self._values]
-        held: list[Any] = []
+        held: list[_Chunk] = []
         first = 0
         bytes_in_hand, seconds = 0, 0.0
-        for share, chunk in enumerate(ticket.chunks):
-            data, size = self._cache.get(chunk, ticket.number)
-            held.append(data)
+        for share, number in enumerate(ticket.chunks):
+            chunk, size = self._cache.get(number, (ticket.number,))
+            held.append(chunk)
             bytes_in_hand += size
             if bytes_in_hand >= self._in_hand or share + 1 == len(ticket.chunks):
                 started = time.perf_counter()
@@ -185,18 +207,38 @@ class _ChunkMaker(BatchMaker):
                 held, first, bytes_in_hand = [], share + 1, 0
         started = time.perf_counter()
         batch = self._put_together(tensors, lists)
-        with self._lock:
-            self._collate_seconds += seconds + time.perf_counter() - started
+        self._add_seconds(seconds + time.perf_counter() - started)
         return batch
 
-    def _copy(self, held: list[Any], ticket: _Ticket, first: int, tensors: list[torch.Tensor], lists: list[list[Any]]) -> None:
+    def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
+        uses: dict[int, list[int]] = {}
+        for ticket in tickets:
+            for number in ticket.chunks:
+                uses.setdefault(number, []).append(ticket.number)
+        if self._collate is not None or self._values or sum(map(self._dataset.chunk_bytes, uses)) > self._in_hand_of_several:
+            return super().make_several(tickets)
+        tables = {number: self._cache.get(number, uses[number])[0].table for number in sorted(uses)}
+        started = time.perf_counter()
+        made = [self._memory.empty(ticket.count) for ticket in tickets]
+        _core.copy_rows([
+            ([tables[number] for number in ticket.chunks], ticket.rows, ticket.places, ticket.bounds, tensors)
+            for ticket, tensors in zip(tickets, made)
+        ])  # fmt: skip
+        batches = [self._put_together(tensors, []) for tensors in made]
+        self._add_seconds(time.perf_counter() - started)
+        return batches
+
+    def _add_seconds(self, seconds: float) -> None:
+        with self._lock:
+            self._collate_seconds += seconds
+
+    def _copy(self, held: list[_Chunk], ticket: _Ticket, first: int, tensors: list[torch.Tensor], lists: list[list[Any]]) -> None:
         """The shares `first`, ... of the batch, whose chunks are `held`."""
         bounds = ticket.bounds[first : first + len(held) + 1]
-        tables = [[data[i] for i in self._arrays] for data in held]
-        _core.copy_rows(tables, ticket.rows, ticket.places, bounds, tensors)
+        _core.copy_rows([([chunk.table for chunk in held], ticket.rows, ticket.places, bounds, tensors)])
         for values, i in zip(lists, self._values):
-            for data, begin, end in zip(held, bounds, bounds[1:]):
-                _put(values, data[i].take(ticket.rows[begin:end]), ticket.places[begin:end])
+            for chunk, begin, end in zip(held, bounds, bounds[1:]):
+                _put(values, chunk.columns[i].take(ticket.rows[begin:end]), ticket.places[begin:end])
 
     def _put_together(self, tensors: list[torch.Tensor], lists: list[list[Any]]) -> Any:
         columns: list[Any] = [None] * len(self._dataset.fields)
@@ -223,7 +265,7 @@ class _ChunkMaker(BatchMaker):
         columns: list[list[Any]] = [[None] * ticket.count for _ in fields]
         for chunk, begin, end in zip(ticket.chunks, ticket.bounds, ticket.bounds[1:]):
             rows, places = ticket.rows[begin:end], ticket.places[begin:end]
-            for values, field, column in zip(columns, fields, self._cache.get(chunk, ticket.number)[0]):
+            for values, field, column in zip(columns, fields, self._cache.get(chunk, (ticket.number,))[0].columns):
                 _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
         return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
 

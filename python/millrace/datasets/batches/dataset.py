@@ -29,7 +29,8 @@ class MakerOptions:
 class BatchMaker:
     """Makes the batches of one iterator. Whoever has one closes it.
 
-    expect() and discard() are called by the consumer's thread; make() and read_ahead() by any thread, several at once.
+    expect() and discard() are called by the consumer's thread; make(), make_several() and
+    read_ahead() by any thread, several at once.
     """
 
     def expect(self, indices: np.ndarray) -> Any:
@@ -39,6 +40,10 @@ class BatchMaker:
     def make(self, ticket: Any) -> Any:
         """The batch, as `collate` would put its samples together, or a sample's error. Called once for each ticket, about in order."""
         raise NotImplementedError
+
+    def make_several(self, tickets: Sequence[Any]) -> list[Any]:
+        """The batches of tickets that follow one another. After an error each is given to make(), which says whose it is."""
+        return [self.make(ticket) for ticket in tickets]
 
     def read_ahead(self) -> bool:
         """One piece of work for batches that are expected; False: there is none that may be done now."""
@@ -69,6 +74,10 @@ class BatchDataset(Dataset):
 
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         raise NotImplementedError
+
+    def batches_at_once(self, batch_size: int) -> int:
+        """How many batches of so many samples a thread should make in one go, where each is too little work to be handed over alone."""
+        return 1
 
     def knows_collate(self, collate_fn: Any) -> bool:
         """Whether a maker makes what this function, which is not default_collate, would."""
