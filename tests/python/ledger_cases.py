@@ -118,7 +118,7 @@ def check(ledger, wall=None):
     assert all(seconds >= 0 for seconds in ledger["consumer"].values())
     assert sum(ledger["consumer"].values()) == pytest.approx(total, rel=0.02)
     if wall is not None:
-        assert total == pytest.approx(wall, rel=0.02, abs=0.002)
+        assert wall * 0.98 - 0.05 <= total <= wall  # the iterator's own end comes behind, on a machine that is busy
     for worker in ledger["workers"]:
         assert set(worker["seconds"]) <= STAGES | {"send", "idle"}
         assert set(worker["cpu_seconds"]) <= STAGES | {"send"}
