@@ -58,7 +58,7 @@ class FromHttp(Dataset):
         self.address = address
 
     def __len__(self) -> int:
-        return 640
+        return 320
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with urllib.request.urlopen(f"{self.address}/{index}") as answer:

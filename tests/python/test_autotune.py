@@ -334,6 +334,13 @@ def test_explain_says_what_is_fixed_and_why():
     assert "tuning: 3 worker processes, " in only
 
 
+def test_threads_alone_leave_the_queue_as_it_was_asked_for():
+    loader = millrace.DataLoader(Drawing(), 4, num_workers="auto", prefetch_factor=3)
+    list(loader)
+    tuned = loader.stats()["tuned"]
+    assert tuned["tunes"] == ["threads"] and tuned["slots"] == 3 * 4 + 1
+
+
 def test_copies_of_a_tuned_loader_work():
     loader = millrace.DataLoader(torch.rand(64, 4), 8, **AUTO)
     iterator = iter(loader)

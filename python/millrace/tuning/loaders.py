@@ -58,7 +58,7 @@ def _room(loader: Any, job: Any, engine: str) -> Optional[Room]:
     if job is None:
         if loader.on_error == "skip" or not loader.in_order:
             return None
-        usual, most, rows = min(2 * workers, lists) + 1, lists + 1, 1
+        usual, most, rows = (2 * workers if isinstance(loader.prefetch_factor, Auto) else lists) + 1, lists + 1, 1
     else:
         if job.on_device:
             return None
