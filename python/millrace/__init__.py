@@ -9,6 +9,7 @@ from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
+from .estimate import Estimate, estimate
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
@@ -22,6 +23,7 @@ __all__ = [
     "CorruptDataError",
     "DataLoader",
     "DevicePrefetcher",
+    "Estimate",
     "FrozenList",
     "Pad",
     "UnavailableError",
@@ -30,6 +32,7 @@ __all__ = [
     "default_collate",
     "default_convert",
     "empty_cache",
+    "estimate",
     "frozen",
     "gather_state",
     "get_worker_info",

@@ -10,19 +10,25 @@ VERBS = {
     "run": ("millrace.run_command", "run"),
     "pack": ("millrace.commands.pack", "main"),
     "inspect": ("millrace.commands.inspect", "main"),
+    "doctor": ("millrace.commands.doctor", "main"),
+    "estimate": ("millrace.commands.estimate", "main"),
 }
-USAGE = "usage: python -m millrace (run | pack | inspect) ...; python -m millrace --help says what they do"
+USAGE = "usage: python -m millrace (run | pack | inspect | doctor | estimate) ...; python -m millrace --help says what they do"
 HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUMENTS...]
        python -m millrace pack SRC DST [OPTIONS]
        python -m millrace inspect URL... [OPTIONS]
+       python -m millrace doctor [PATH | URL...] [OPTIONS]
+       python -m millrace estimate --step-ms MS --batch-size N [OPTIONS]
 
 run      runs a training script (or, with -m, a module) with millrace.DataLoader in the place of torch.utils.data.DataLoader,
          in its imports and in the libraries it uses, as if it began with `import millrace; millrace.install()`.
          --explain prints, when a loader is first iterated, what runs natively and why.
 pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as shards that stream, without loss by default.
 inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and fails when something is.
+doctor   times this machine's disk, memory, decoding, store and GPU link, compares with what a model needs, and says what to fix first.
+estimate says what a run needs of its loader, what the loader gives, and what waiting costs.
 
-pack and inspect take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
+All but run take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
 imported before the script: set environment variables that torch reads at its import outside."""
 
 

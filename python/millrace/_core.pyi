@@ -357,7 +357,7 @@ class ImageDataset:
 
     def __init__(
         self,
-        paths: PathTable,
+        files: SampleFiles,
         labels: NDArray[np.int64],
         pipeline: ImagePipeline,
         fallback: Optional[Callable[[bytes, str], tuple[NDArray[np.uint8], int]]] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "include", "python", "tests", "benchmarks", "examples", "scripts", ".ci")
+FOLDERS = ("src", "include", "python", "tests", "benchmarks", "examples", "scripts", "docs", ".ci")
 NOT_OURS = {"__pycache__", "envs", "results", "data", ".hypothesis"}  # made by tools, or data
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
 import re
 import sys
-import traceback
 from typing import Any, Optional
+
+from .named import explained, is_name, named
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -31,7 +30,7 @@ def main(arguments: list[str]) -> int:
         print("\nmillrace pack: stopped; complete shards stay, and the same command goes on behind them", file=sys.stderr)
         return 130
     except Exception as error:
-        print(f"millrace pack: {_explained(error)}", file=sys.stderr)
+        print(f"millrace pack: {explained(error)}", file=sys.stderr)
         return 1
     print(json.dumps(report) if given.json else _summary(report, given.destination))
     return 0
@@ -48,24 +47,7 @@ def _summary(report: dict[str, Any], destination: str) -> str:
 
 
 def _source(text: str) -> Any:
-    """What `module:attribute` names, called when it is a class or function; else the text itself."""
-    if os.path.exists(text) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
-        return text
-    module, _, attribute = text.partition(":")
-    sys.path.insert(0, os.getcwd())
-    thing: Any = importlib.import_module(module)
-    for name in attribute.split("."):
-        thing = getattr(thing, name)
-    return thing() if isinstance(thing, type) or (callable(thing) and not hasattr(thing, "__getitem__")) else thing
-
-
-def _explained(error: Exception) -> str:
-    """The message; of what code that is not ours raised, also its kind and its line, without which many say nothing."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    ours = os.path.abspath(frame.filename).startswith(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
-    if ours or isinstance(error, (ImportError, OSError)):
-        return str(error)
-    return f"{type(error).__name__}: {error} (line {frame.lineno} of {frame.filename})"
+    return named(text) if is_name(text) else text
 
 
 def _size(text: str) -> int:

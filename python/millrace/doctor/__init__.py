@@ -1,0 +1,9 @@
+"""What `millrace doctor` knows: what a machine gives a loader, resource by resource, and what to fix first.
+
+Measuring is in disk, network, batches, copies; reading of the kernel's files in machine; judging in attainable and findings.
+"""
+
+from .attainable import KINDS, Need, need_of
+from .examination import examine
+
+__all__ = ["KINDS", "Need", "examine", "need_of"]

@@ -1,0 +1,150 @@
+"""The kernel's files as values. `root` is the machine's "/", or a folder that stands for it: of another machine, or of a test.
+
+What is missing, unreadable or odd is None or empty; nothing here raises.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Optional
+
+_NO_LIMIT = 1 << 60  # cgroup v1 writes "none" as a huge number
+
+
+class SystemFiles:
+    """Files below `root` by their absolute names."""
+
+    def __init__(self, root: str | os.PathLike[str] = "/") -> None:
+        self.root = Path(root)
+
+    def path(self, name: str) -> Path:
+        return self.root / name.lstrip("/")
+
+    def text(self, name: str) -> str:
+        """The file's text without blanks around it; "" when it cannot be read."""
+        try:
+            return self.path(name).read_text(encoding="utf-8", errors="replace").strip()
+        except (OSError, ValueError):
+            return ""
+
+    def number(self, name: str) -> Optional[int]:
+        """The first word, when it is a whole number."""
+        return whole(self.text(name).partition("\n")[0].partition(" ")[0])
+
+    def exists(self, name: str) -> bool:
+        try:
+            return self.path(name).exists()
+        except OSError:
+            return False
+
+    def names(self, name: str) -> list[str]:
+        """What is in a folder, sorted."""
+        try:
+            return sorted(os.listdir(self.path(name)))
+        except OSError:
+            return []
+
+    def values(self, name: str) -> dict[str, str]:
+        """Lines of "key value", or "key: value", of files such as meminfo and memory.events."""
+        found = {}
+        for line in self.text(name).splitlines():
+            key, _, value = line.replace(":", " ", 1).partition(" ") if ":" in line else line.partition(" ")
+            found[key.strip()] = value.strip()
+        return found
+
+    def meminfo(self, key: str) -> Optional[int]:
+        """Bytes."""
+        kib = whole(self.values("/proc/meminfo").get(key, "").partition(" ")[0])
+        return None if kib is None else kib << 10
+
+
+class Group:
+    """A control group's folder; `v2`: which of the kernel's two interfaces it has."""
+
+    def __init__(self, files: SystemFiles, folder: str, v2: bool) -> None:
+        self.files, self.folder, self.v2 = files, folder, v2
+
+    def cpu_quota(self) -> Optional[float]:
+        """In CPUs; None: no quota."""
+        at = self.folder
+        text = self.files.text(f"{at}/cpu.max") if self.v2 else " ".join(
+            self.files.text(f"{at}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        words = text.split()
+        if len(words) != 2:
+            return None
+        quota, period = whole(words[0]), whole(words[1])
+        return quota / period if quota and period and quota > 0 and period > 0 else None
+
+    def throttled(self) -> Optional[float]:
+        """Seconds that its threads had to stand still since it was made."""
+        stat = self.files.values(f"{self.folder}/cpu.stat")
+        for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+            if (value := whole(stat.get(name, ""))) is not None:
+                return value * unit
+        return None
+
+    def memory_limit(self) -> Optional[int]:
+        limit = self.files.number(f"{self.folder}/{'memory.max' if self.v2 else 'memory.limit_in_bytes'}")
+        return None if limit is None or limit >= _NO_LIMIT else limit
+
+    def memory_used(self) -> Optional[int]:
+        """Without the page cache, which the kernel gives up first."""
+        used = self.files.number(f"{self.folder}/{'memory.current' if self.v2 else 'memory.usage_in_bytes'}")
+        if used is None:
+            return None
+        stat = self.files.values(f"{self.folder}/memory.stat")
+        prefix = "" if self.v2 else "total_"
+        cache = sum(whole(stat.get(f"{prefix}{name}_file", "")) or 0 for name in ("inactive", "active"))
+        return max(0, used - cache)
+
+    def oom_kills(self) -> Optional[int]:
+        events = "memory.events" if self.v2 else "memory.oom_control"
+        return whole(self.files.values(f"{self.folder}/{events}").get("oom_kill", ""))
+
+    def pids_limit(self) -> Optional[int]:
+        return self.files.number(f"{self.folder}/pids.max")
+
+
+def groups(files: SystemFiles, controller: str) -> Iterator[Group]:
+    """This process's groups with `controller` ("cpu", "memory", "pids"), the innermost first, up to each mount's root (cgroups(7))."""
+    own = [line.split(":", 2) for line in files.text("/proc/self/cgroup").splitlines() if line.count(":") >= 2]
+    for line in files.text("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        place, kind = left.split(), right.split()
+        if len(place) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
+            continue
+        v2 = kind[0] == "cgroup2"
+        if not v2 and controller not in kind[2].split(","):
+            continue
+        path = next((entry[2] for entry in own if (not entry[1] if v2 else controller in entry[1].split(","))), "/")
+        root, point = place[3], place[4]
+        # A container's mount may show only the inside of its own group, while the kernel names it from outside.
+        if root != "/" and path.startswith(root):
+            path = path[len(root):]
+        path = "" if ".." in path else path.rstrip("/")
+        while True:
+            yield Group(files, point + path, v2)
+            if not path:
+                break
+            path = path.rpartition("/")[0].rstrip("/")
+
+
+def cpu_list(text: str) -> list[int]:
+    """The numbers of "0-3,8,10-11"; [] for anything else."""
+    found: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, dash, last = part.partition("-")
+        low, high = whole(first), whole(last if dash else first)
+        if low is None or high is None or high - low > 1 << 16:
+            return []
+        found += range(low, high + 1)
+    return found
+
+
+def whole(text: str) -> Optional[int]:
+    try:
+        return int(text)
+    except ValueError:
+        return None
