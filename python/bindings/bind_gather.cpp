@@ -13,7 +13,7 @@
 #include "gather_field.h"
 #include "interruptible.h"
 #include "torch_bridge/tensor.h"
-#include "trace/stage_clock.h"
+#include "trace/stage_times.h"
 
 namespace millrace::python {
 namespace {
@@ -88,8 +88,7 @@ class RowGather {
   }
 
   bool submit(const py::object& indices) {
-    const StageScope scope(Stage::collate);
-    const int64_t start = now_ns();
+    const StageTimer timer(&made_, Stage::collate);
     if (!read_indices(indices, indices_) || indices_.empty()) return false;
     for (size_t i = 0; i < fields_.size(); ++i) {
       addresses_[i].resize(indices_.size());
@@ -115,7 +114,6 @@ class RowGather {
           py::reinterpret_steal<py::object>(new_tensor(field.batch_shape(batch.rows), field.type, &data));
       field.write(addresses_[i], static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
     }
-    gather_ns_ += now_ns() - start;
     if (!copies.empty()) engine().submit(std::move(copies));
     pending_.push_back(std::move(batch));
     return true;
@@ -157,13 +155,13 @@ class RowGather {
   py::dict stats() const {
     py::dict seconds;
     for (const char* stage : {"read", "decode", "transform"}) seconds[stage] = 0.0;
-    seconds["collate"] = static_cast<double>(gather_ns_ + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
+    seconds["collate"] = static_cast<double>(made_.ns(Stage::collate) + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
     py::dict result;
     result["samples"] = rows_;
     result["batches"] = batches_;
     result["bytes"] = bytes_;
     result["seconds"] = seconds;
-    result["wait_seconds"] = static_cast<double>(gather_ns_ + wait_ns_) * 1e-9;
+    result["wait_seconds"] = static_cast<double>(made_.ns(Stage::collate) + wait_ns_) * 1e-9;
     result["slots"] = engine_ ? engine_->slots() : 0;
     result["overflow_slots"] = engine_ ? engine_->overflow_count() : 0;
     result["errors"] = py::list();
@@ -217,7 +215,8 @@ class RowGather {
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
   std::deque<Pending> pending_;
-  int64_t rows_ = 0, batches_ = 0, bytes_ = 0, gather_ns_ = 0, wait_ns_ = 0;
+  int64_t rows_ = 0, batches_ = 0, bytes_ = 0, wait_ns_ = 0;
+  StageTimes made_;  // here, in submit()
   std::unique_ptr<GatherEngine> engine_;
 };
 

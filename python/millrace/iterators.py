@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from .devices import batch_memory
 from .ledger.board import thread_rows
-from .ledger.stages import COPY, HANDOVER, WAIT, during, enter
+from .ledger.stages import COPY, HANDOVER, during
 from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
@@ -86,14 +86,6 @@ class _NativeIter:
         if self._record.tuning is not None:
             self._record.tuning.attach(engine.set_limits, self._record)
         return engine
-
-    def _wait_for(self, engine: Engine, timeout: float) -> Any:
-        """engine.next(timeout), which waits, or makes the batch in this thread and says so itself."""
-        before = enter(WAIT)
-        try:
-            return engine.next(timeout)
-        finally:
-            enter(before)
 
     def _submit_all(self) -> None:
         """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
@@ -169,7 +161,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine = engine or self._open(threads=0)
                 engine.submit(rows)
                 self._outstanding = True
-            batch = self._wait_for(engine, 0.0)
+            batch = engine.next()
         except Exception:
             self._outstanding = False
             self._progress.turn()
@@ -201,7 +193,8 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        with self._record.ledger.starting(None if first_iter else self._record.stats(), first_iter):
+        stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
+        with self._record.ledger.starting(self._record.stats() if stays else None, first_iter):
             self._begin_epoch(loader, first_iter)
 
     def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
@@ -259,7 +252,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         batch, error = None, self._pending[0]
         if error is None:
             try:
-                batch = self._wait_for(self._engine, self._timeout)
+                batch = self._engine.next(self._timeout)
             except Exception as failure:
                 # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import _core
 from .datasets.batches import BatchMaker
-from .ledger.stages import COLLATE, IDLE, during, enter, note_ready
+from .ledger.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
 from .run_record import empty_counters
 
 
@@ -178,7 +178,7 @@ class PoolEngine:
                 shared.claimed = 1
                 shared.make(task, Exception)  # behind Ctrl-C the batch is still to come
         else:
-            with shared.lock:
+            with during(WAIT), shared.lock:
                 if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
                     raise TimeoutError("no batch was ready in time")
         with shared.lock:

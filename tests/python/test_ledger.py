@@ -22,6 +22,11 @@ def of(tmp_path_factory):
     return Data(tmp_path_factory)
 
 
+EXPECTED = {"images": {"fetch", "decode", "transform"}, "rows": {"collate"}, "lines": {"fetch", "decode", "collate"},
+            "stream": {"fetch"}}  # of stages that take time, at least; the others run Python
+EXPECTED |= {case.split(",")[0]: {"sample", "collate"} for case in CASES if case.split(",")[0] not in EXPECTED}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_every_second_is_booked_on_every_engine(of, case):
     loader = CASES[case](of)
@@ -35,8 +40,7 @@ def test_every_second_is_booked_on_every_engine(of, case):
     assert steps["kept_from"] == 0 and len(steps["enter"]) == len(steps["leave"]) == len(steps["ready"]) == count + 1  # the end, too
     assert all(a <= b for a, b in zip(steps["enter"], steps["leave"]))
     assert steps["leave"][-1] <= ledger["wall_seconds"] + 1e-6
-    made = ledger["stages"]
-    assert sum(times["wall"] for times in made.values()) > 0
+    assert {name for name, times in ledger["stages"].items() if times["wall"] > 0} >= EXPECTED[case.split(",")[0]]
     if "inline" not in case and "rows" not in case:
         assert len(ledger["workers"]) == 2
     if "inline" in case:

@@ -24,7 +24,10 @@ _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Engine(Protocol):
-    """What makes batches: index lists in, batches out, in order. `_core.Loader` is one; its stub documents the calls."""
+    """What makes batches: index lists in, batches out, in order. `_core.Loader` is one; its stub documents the calls.
+
+    next() says itself to the ledger when it waits, and what it makes in the calling thread (ledger/stages.py).
+    """
 
     def start_epoch(self, seed: int, epoch: int) -> None: ...
     def submit(self, indices: Any) -> None: ...
