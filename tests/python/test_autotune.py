@@ -156,7 +156,6 @@ def test_native_batches_do_not_depend_on_what_is_chosen(kind, tmp_path):
     tuned = millrace.DataLoader(dataset, size, shuffle=True, native="require", **AUTO)
     values = [[list(b.values()) if isinstance(b, dict) else b for b in epoch(*arguments)] for arguments in ((fixed,), (tuned, True))]
     same(*values)
-    assert tuned.stats()["overflow_slots"] == 0 or kind == "pool"
 
 
 def test_a_resumed_epoch_goes_on_where_it_was():

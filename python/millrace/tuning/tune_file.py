@@ -1,8 +1,8 @@
 """tune.json: what was chosen for a pipeline on a machine, for the next run to begin with.
 
 {"version": 1, "runs": {fingerprint: {"threads", "slots", "batch_bytes", "rate", "when", "what"}}}. `what` says in words what the
-fingerprint is of. A file is replaced as a whole, under a lock beside it, so processes that write at once lose nothing; one that is not ours is never
-written to. Whatever is wrong with it costs a warning and a search, never a run.
+fingerprint is of. A file is replaced as a whole, under a lock beside it, so processes that write at once lose nothing; one that is not
+ours is never written to. Whatever is wrong with it costs a warning and a search, never a run.
 """
 
 from __future__ import annotations
