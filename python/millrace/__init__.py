@@ -7,6 +7,7 @@ from torch.utils.data import default_collate, default_convert, get_worker_info
 
 from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
+from .benching import bench
 from .dataloader import DataLoader
 from .errors import CorruptDataError, UnavailableError
 from .estimate import Estimate, estimate
@@ -27,6 +28,7 @@ __all__ = [
     "FrozenList",
     "Pad",
     "UnavailableError",
+    "bench",
     "cpu_budget",
     "datasets",
     "default_collate",

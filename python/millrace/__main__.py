@@ -10,13 +10,15 @@ VERBS = {
     "run": ("millrace.run_command", "run"),
     "pack": ("millrace.commands.pack", "main"),
     "inspect": ("millrace.commands.inspect", "main"),
+    "bench": ("millrace.commands.bench", "main"),
     "doctor": ("millrace.commands.doctor", "main"),
     "estimate": ("millrace.commands.estimate", "main"),
 }
-USAGE = "usage: python -m millrace (run | pack | inspect | doctor | estimate) ...; python -m millrace --help says what they do"
+USAGE = "usage: python -m millrace (run | pack | inspect | bench | doctor | estimate) ...; python -m millrace --help says what they do"
 HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUMENTS...]
        python -m millrace pack SRC DST [OPTIONS]
        python -m millrace inspect URL... [OPTIONS]
+       python -m millrace bench module:dataset [OPTIONS]
        python -m millrace doctor [PATH | URL...] [OPTIONS]
        python -m millrace estimate --step-ms MS --batch-size N [OPTIONS]
 
@@ -25,6 +27,7 @@ run      runs a training script (or, with -m, a module) with millrace.DataLoader
          --explain prints, when a loader is first iterated, what runs natively and why.
 pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as shards that stream, without loss by default.
 inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and fails when something is.
+bench    measures your own dataset over workers, prefetch and methods, next to torch's loader, and says the best arguments.
 doctor   times this machine's disk, memory, decoding, store and GPU link, compares with what a model needs, and says what to fix first.
 estimate says what a run needs of its loader, what the loader gives, and what waiting costs.
 

@@ -1,0 +1,141 @@
+"""Axes of charts: round ticks, numbers as people read them, and points thinned to what a picture of some pixels can show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+_SECONDS = ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"))
+_BYTES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
+_COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows. unit: "s", "B", "B/s", "%" (of numbers that are percents) or "" are scaled or written as these are; any
+    other is written behind the number. log: powers of ten. low, high: where the axis begins and ends; None: where the values do."""
+
+    label: str = ""
+    unit: str = ""
+    log: bool = False
+    low: Optional[float] = None
+    high: Optional[float] = None
+
+
+def magnitude(value: float, unit: str) -> tuple[float, str]:
+    """(factor, unit): the one of `unit`'s multiples in which `value` is a short number."""
+    steps = {"s": _SECONDS, "B": _BYTES, "B/s": _BYTES}.get(unit, _COUNTS if unit in ("", "/s") else ((1.0, unit),))
+    size = abs(value)
+    if unit == "s":
+        limits = (1e-3, 1.0, 120.0, 7200.0)  # "90 s" is shorter to read than "1.5 min"
+        place = sum(size >= limit * (1 - 1e-9) for limit in limits) if size else 2
+    else:
+        place = max((i for i, (factor, _) in enumerate(steps) if size >= factor * (1 - 1e-9)), default=0)
+        if unit in ("", "/s") and size < 10_000:
+            place = 0
+    factor, name = steps[place]
+    return factor, name + ("/s" if unit.endswith("/s") and unit != "s" else "")
+
+
+def amount(value: float, unit: str = "") -> str:
+    """A number with its unit in three or four digits: 0.0123 s is "12.3 ms"."""
+    if not math.isfinite(value):
+        return "–"
+    factor, name = magnitude(value, unit)
+    scaled = value / factor
+    digits = 0 if scaled == int(scaled) or abs(scaled) >= 100 else 1 if abs(scaled) >= 10 else 2
+    text = f"{scaled:,.{digits}f}"
+    if digits and "." in text:
+        text = text.rstrip("0").rstrip(".")
+    if text in ("0", "-0") and scaled:
+        text = f"{scaled:.1e}"
+    space = "" if name in ("", "k", "M", "G", "%") or name.startswith("/") else " "
+    return f"{text}{space}{name}"
+
+
+def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """At most about `most` multiples of 1, 2 or 5 times a power of ten from low to high."""
+    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+        return [low] if math.isfinite(low) else []
+    rough = (high - low) / max(1, most)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((m * power for m in (1, 2, 5) if m * power >= rough * (1 - 1e-9)), 10 * power)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [i * step for i in range(first, last + 1)]
+
+
+class Scale:
+    """Values of an axis as pixels, from `begin` to `end` (for y: begin > end). Without values it goes from 0 to 1."""
+
+    def __init__(self, axis: Axis, values: Iterable[float], begin: float, end: float, from_zero: bool = False) -> None:
+        seen = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
+        low = axis.low if axis.low is not None else min(seen, default=1.0 if axis.log else 0.0)
+        high = axis.high if axis.high is not None else max(seen, default=10.0 if axis.log else 1.0)
+        if from_zero and not axis.log:
+            low, high = min(low, 0.0), max(high, 0.0)
+        if axis.log:
+            low, high = 10.0 ** math.floor(math.log10(low) + 1e-9), 10.0 ** math.ceil(math.log10(max(low, high)) - 1e-9)
+        if high <= low:
+            low, high = (low, low * 10) if axis.log else (low, low + (abs(low) or 1.0))
+        self.axis, self.low, self.high, self.begin, self.end = axis, low, high, begin, end
+
+    def at(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.axis.log:
+            value, low, high = math.log10(max(value, self.low)), math.log10(low), math.log10(high)
+        return self.begin + (value - low) / (high - low) * (self.end - self.begin)
+
+    def ticks(self, most: int = 6) -> list[tuple[float, str]]:
+        """(value, text) of each."""
+        if self.axis.log:
+            powers = range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)
+            every = math.ceil(len(powers) / max(2, most))
+            return [(10.0**p, amount(10.0**p, self.axis.unit)) for p in powers if (p - powers.start) % every == 0]
+        factor, _ = magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)
+        places = round_ticks(self.low / factor, self.high / factor, most)
+        step = min((b - a for a, b in zip(places, places[1:])), default=1.0)
+        digits = max(0, -math.floor(math.log10(step) + 1e-9))
+        return [(place * factor, f"{place + 0.0:,.{digits}f}") for place in places]
+
+    def title(self) -> str:
+        """The axis's label with the unit that its ticks are in."""
+        unit = "" if self.axis.log else magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)[1]
+        return f"{self.axis.label} ({unit})" if unit and self.axis.label else self.axis.label or unit
+
+
+def summed_up(xs: Sequence[float], ys: Sequence[float], pixel: float) -> list[tuple[float, float, float, float]]:
+    """(x, lowest, mean, highest) of the points in each column of `pixel` width that has some, all in pixels. xs must not fall."""
+    found: list[tuple[float, float, float, float]] = []
+    column: list[float] = []
+    place = 0
+    for x, y in zip(xs, ys):
+        here = math.floor(x / pixel)
+        if column and here != place:
+            found.append(((place + 0.5) * pixel, min(column), sum(column) / len(column), max(column)))
+            column = []
+        place = here
+        column.append(y)
+    if column:
+        found.append(((place + 0.5) * pixel, min(column), sum(column) / len(column), max(column)))
+    return found
+
+
+def covered(begins: Sequence[float], ends: Sequence[float], low: float, high: float, columns: int) -> list[float]:
+    """Of each of `columns` equal parts of low..high the share, 0 to 1, that the spans begins[i]..ends[i] cover. Spans do not overlap."""
+    width = (high - low) / columns
+    shares = [0.0] * columns
+    for begin, end in zip(begins, ends):
+        begin, end = max(begin, low), min(end, high)
+        if not end > begin:
+            continue
+        first, last = min(int((begin - low) / width), columns - 1), min(int((end - low) / width), columns - 1)
+        if first == last:
+            shares[first] += end - begin
+            continue
+        shares[first] += low + (first + 1) * width - begin
+        for column in range(first + 1, last):
+            shares[column] += width
+        shares[last] += end - (low + last * width)
+    return [min(1.0, max(0.0, share / width)) for share in shares]
