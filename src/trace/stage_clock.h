@@ -8,7 +8,7 @@
 // CPU time costs a system call (0.1 to 0.5 us), so it is asked for when kCpuEveryNs of wall time have passed since the last time, at the
 // next change of stage. What passed since then is shared among the stages: first to those that compute, as far as their wall time
 // reaches; the rest to those that may only have waited.
-// Cost: a change of stage takes one reading of the clock and about ten stores, 35 ns. Ends: end() or the destructor.
+// Cost: a change of stage takes one reading of the clock and about ten stores, 40 ns. Ends: end() or the destructor.
 // Fork: a child is attached to nothing.
 #pragma once
 
