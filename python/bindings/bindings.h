@@ -50,6 +50,7 @@ void bind_gpu_decoder(py::module_& m);
 void bind_device_loader(py::module_& m);
 void bind_lines(py::module_& m);
 void bind_json(py::module_& m);
+void bind_stacks(py::module_& m);
 void bind_trace(py::module_& m);
 
 // File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.

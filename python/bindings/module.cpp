@@ -29,5 +29,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_device_loader(m);
   bind_lines(m);
   bind_json(m);
+  bind_stacks(m);
   bind_trace(m);
 }

@@ -957,3 +957,19 @@ class FusedPlan:
         place: _Place,
     ) -> None:
         """`pictures`: (address, width, height, pitch in bytes, bytes per pixel)."""
+
+def stack_ends(codes: list[Any]) -> None:
+    """Code objects that call the user's code: stacks end with the first of them."""
+
+def stack_enter() -> None:
+    """The main thread begins a stretch in which it is looked at (python/bindings/stack_looks.h)."""
+
+def stack_leave() -> None: ...
+def stack_pause() -> None:
+    """Joins the ticking thread, before a fork; the next stretch starts it again."""
+
+def stack_take() -> list[tuple[float, float, tuple[tuple[Any, int], ...]]]:
+    """[(seconds that the look stands for, share of the wait for it with a CPU, ((code, offset), ...))], innermost frame first."""
+
+def stack_of_thread(ident: int) -> tuple[tuple[Any, int], ...]:
+    """The same frames of another thread, which stands still while the caller has the GIL. Empty if there is none."""

@@ -13,6 +13,7 @@ import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _DatasetKind
 
+from .advice import Advice, advice_of
 from .data_parallel import EQUAL_STEPS, Part, part_of
 from .devices import Device, device_of
 from .errors import UnavailableError
@@ -326,6 +327,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co], metaclass=Rep
 
     def _latest_run(self) -> RunRecord:
         return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
+
+    def advice(self) -> Advice:
+        """What to change so that the loop waits less: a list of millrace.advice.Suggestion, each with the throughput that a model of the
+        measured stages foretells, and `line`, all of it in one line. From the latest iterator; a few batches are enough."""
+        return advice_of(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of your objects are.

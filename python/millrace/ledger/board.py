@@ -48,13 +48,15 @@ class Row(NamedTuple):
             "cpu_seconds": {NAMES[stage]: cpu[stage] * 1e-9 for stage in own if cpu[stage]},
         }
 
-    def notes(self) -> dict[str, Any]:
-        """{"split": {stage: hits}, "hot": [[stage, where, hits], ...]} of its Python code; {} when nobody looked."""
-        try:
-            found = json.loads(self.note) if self.note else {}
-        except ValueError:  # written by a worker that was killed meanwhile
-            return {}
-        return found if isinstance(found, dict) else {}
+
+def notes_of(note: bytes) -> dict[str, Any]:
+    """{"split": {stage: seconds}, "cpu": the same, "hot": [[stage, where, seconds], ...]} of a thread's Python code (stacks.py); {} when
+    nobody looked."""
+    try:
+        found = json.loads(note) if note else {}
+    except ValueError:  # written by a worker that was killed meanwhile
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def thread_rows(readings: Sequence[Optional[Reading]], last: Optional[str] = None) -> list[Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .. import _core
-from .board import Row
+from .board import notes_of
 from .clocks import Ledger
 from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT
 
@@ -47,13 +47,14 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
         "step": wall[STEP] * 1e-9,
     }
     wall_seconds = (until - born) * 1e-9
-    made, split = _made_by_consumer(wall, cpu), _Split()
+    split = _Split()
+    made = _made_by_consumer(wall, cpu, split, ledger.clock.read_note())
     stages = {name: {"wall": made[name][0], "cpu": made[name][1]} for name in MAKING}
     busy = dict.fromkeys(MAKING, 0.0)
     workers = []
     for row in rows:
         worker = row.as_dict()
-        split.divide(row, worker["seconds"], worker["cpu_seconds"])
+        split.divide(row.note, worker["seconds"], worker["cpu_seconds"])
         workers.append(worker)
         for name in MAKING:
             spent = worker["seconds"].get(name, 0.0)
@@ -94,12 +95,14 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
     return result
 
 
-def _made_by_consumer(wall: list[int], cpu: list[int]) -> dict[str, tuple[float, float]]:
+def _made_by_consumer(wall: list[int], cpu: list[int], split: _Split, note: bytes) -> dict[str, tuple[float, float]]:
     """Seconds of wall and CPU time by stage; `send`, which nobody does here, is what a batch costs behind its samples."""
-    made = {name: (wall[stage] * 1e-9, cpu[stage] * 1e-9) for stage, name in enumerate(MAKING)}
     rest = slice(SAMPLE + 1, IDLE)
-    collate = made["collate"]
-    return {**made, "collate": (collate[0] + sum(wall[rest]) * 1e-9, collate[1] + sum(cpu[rest]) * 1e-9)}
+    seconds, cpu_seconds = ({name: times[stage] * 1e-9 for stage, name in enumerate(MAKING)} for times in (wall, cpu))
+    seconds["collate"] += sum(wall[rest]) * 1e-9
+    cpu_seconds["collate"] += sum(cpu[rest]) * 1e-9
+    split.divide(note, seconds, cpu_seconds)
+    return {name: (seconds[name], cpu_seconds[name]) for name in MAKING}
 
 
 def _blame(consumer: dict[str, float], late: float, made: dict[str, float], busy: dict[str, float]) -> dict[str, float]:
@@ -136,15 +139,14 @@ class _Split:
     def __init__(self) -> None:
         self._hits: dict[tuple[str, str], float] = {}
 
-    def divide(self, row: Row, seconds: dict[str, float], cpu_seconds: dict[str, float]) -> None:
+    def divide(self, note: bytes, seconds: dict[str, float], cpu_seconds: dict[str, float]) -> None:
         """Divides `sample` of a worker's seconds, in place, as its note says."""
-        notes = row.notes()
+        notes = notes_of(note)
         for stage, where, hits in notes.get("hot", ()):
             self._hits[stage, where] = self._hits.get((stage, where), 0.0) + hits
-        split = {name: hits for name, hits in notes.get("split", {}).items() if name in MAKING and hits > 0}
-        total = sum(split.values())
-        for times in (seconds, cpu_seconds):
-            whole = times.get("sample", 0.0)
+        for key, times in (("split", seconds), ("cpu", cpu_seconds)):
+            split = {name: hits for name, hits in notes.get(key, {}).items() if name in MAKING and hits > 0}
+            total, whole = sum(split.values()), times.get("sample", 0.0)
             if total and whole:
                 times["sample"] = 0.0
                 for name, hits in split.items():

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
 
+from ..ledger.stacks import StackSampler
 from ..ledger.stages import COPY, SAMPLE, collating, during, enter
 from ..run_record import RunRecord
 from ..state import Progress, SavedState, put_back
@@ -45,6 +46,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         if saved is not None and not saved.finished:
             put_back(self._dataset, saved.dataset_state)  # behind the draws of its epoch: it may hold the state of torch's generator
         self._dataset_fetcher = self._make_fetcher()
+        self._stacks: Optional[StackSampler] = None  # of the thread that calls next()
         self._skip = loader.on_error == "skip"
         self._least = loader.batch_size if loader.drop_last else 1
         if loader.on_error != "raise":
@@ -114,9 +116,12 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 return self._pinned(batch)
 
     def _fetched(self, index: Any) -> Any:
+        if self._stacks is None or not self._stacks.is_of_this_thread:
+            self._stacks = StackSampler(self._dataset, self._record.ledger.clock)
         before = enter(SAMPLE)
         try:
-            return self._dataset_fetcher.fetch(index)
+            with self._stacks:
+                return self._dataset_fetcher.fetch(index)
         finally:
             enter(before)
 

@@ -25,6 +25,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from ..ledger.board import clock_on
+from ..ledger.stacks import StackSampler
 from ..ledger.stages import IDLE, SAMPLE, SEND, START, enter
 from . import channel
 from .batches import pack_value
@@ -133,8 +134,11 @@ class _Worker:
     def run(self) -> None:
         self._seed()
         self._start_user_code()
+        self._stacks = StackSampler(self._dataset, self._clock)
         while True:
             enter(IDLE)
+            if not self._inbox:
+                self._stacks.tell()
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
             enter(SEND)
             if kind == channel.STOP:
@@ -222,7 +226,8 @@ class _Worker:
             index = pickle.loads(self._ring.get(slot, 0, length))
             try:
                 enter(SAMPLE)
-                value = self._fetcher.fetch(index)
+                with self._stacks:
+                    value = self._fetcher.fetch(index)
                 enter(SEND)
             except Exception as error:
                 enter(SEND)

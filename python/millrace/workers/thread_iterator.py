@@ -24,6 +24,7 @@ from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoader
 
 from .. import _core
 from ..ledger.board import clock_rows
+from ..ledger.stacks import StackSampler
 from ..ledger.stages import COPY, IDLE, SAMPLE, SEND, START, WAIT, during, enter
 from ..lowering.refusal import NotLowered
 from ..lowering.seeding import recognise_worker_init
@@ -97,8 +98,8 @@ class _Thread(threading.Thread):
             init_failure = failure = wrapped_error(where)
         else:
             init_failure, (fetcher, failure) = None, self._fetcher(sink, where)
-        ended = False
-        while (task := self._next_task()) is not None and not self.stopping:
+        ended, stacks = False, StackSampler(self._dataset, self.clock)
+        while (task := self._next_task(stacks)) is not None and not self.stopping:
             if isinstance(task, _utils.worker._ResumeIteration):
                 ended = False
                 if init_failure is None:
@@ -112,7 +113,8 @@ class _Thread(threading.Thread):
             state = None
             sink.open()
             try:
-                data = failure or fetcher.fetch(index)
+                with stacks:
+                    data = failure or fetcher.fetch(index)
             except Exception as error:
                 sink.samples = 0
                 ended = isinstance(error, StopIteration) and self._kind == _DatasetKind.Iterable
@@ -126,9 +128,11 @@ class _Thread(threading.Thread):
             del task, data
         self.exitcode = 0
 
-    def _next_task(self) -> Any:
+    def _next_task(self, stacks: StackSampler) -> Any:
         enter(IDLE)
         try:
+            if self._tasks.empty():
+                stacks.tell()
             return self._tasks.get()
         finally:
             enter(SAMPLE)

@@ -1,0 +1,63 @@
+// StackLooks: where the Python code of a thread is, looked at now and then; what a sampling profiler does, for the ledger's stages.
+//
+// The main thread (a worker process has no other) looks at itself: a thread of ours ticks while a stretch is open, enter() to leave(), and
+// asks the interpreter for a pending call, which notes code object and instruction of each frame, in C: no Python runs, nothing is
+// switched, no signal is sent. A look is late while C code runs, and then finds the very call that made it late; the ticks that passed
+// meanwhile are its weight, so code that holds the GIL for seconds counts for seconds. A look costs about 10 us, with what it does to
+// the caches. Another thread is looked at with the GIL held (stack_of_thread): see python/millrace/ledger/stacks.py.
+//
+// Threads: enter, leave, take and the look itself in the main thread; the ticking thread takes neither GIL nor references. `mutex_` guards
+// what both touch. Invariant: at most one look is asked for; leave() under `mutex_` ends it, so nothing is asked of an interpreter that has
+// gone on. Owner: the process, for ever; a forked child begins with one of its own, and leaks its parent's. pause() joins the thread.
+#pragma once
+
+#include "bindings.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace millrace {
+class StageClock;
+}
+
+namespace millrace::python {
+
+struct StackLook {
+  double seconds = 0;  // that it stands for
+  double busy = 1;     // share of the wait for it in which the thread had a CPU: 0 when it was blocked
+  std::vector<std::pair<PyObject*, int>> frames;  // owned code objects and instruction offsets in bytes, innermost first
+};
+
+class StackLooks {
+ public:
+  static StackLooks& here();
+  void enter();
+  void leave();
+  std::vector<StackLook> take();
+  void pause();  // before a fork: the next enter() starts the thread again
+
+ private:
+  StackLooks();
+  void tick();
+  void note(double busy, int64_t weight_ns, bool with_frames);
+  static int look(void*);
+
+  const uint64_t generation_;
+  clockid_t cpu_clock_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread thread_;
+  bool open_ = false, stopping_ = false, asleep_ = false, asked_ = false;
+  StageClock* clock_ = nullptr;  // the main thread's, while a stretch is open
+  int64_t due_ns_ = 0;  // ticks since the last look
+  int64_t asked_at_ = 0, cpu_at_ = 0;
+  uint64_t random_;
+  size_t looks_ = 0;
+  std::vector<StackLook> taken_;  // the main thread's
+};
+
+// Frames of a thread, innermost first, up to the first whose code is in `ends`; the caller has the GIL. Empty when there is no such thread.
+std::vector<std::pair<PyObject*, int>> frames_of(PyThreadState* thread);
+
+}  // namespace millrace::python

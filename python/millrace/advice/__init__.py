@@ -1,0 +1,110 @@
+"""What to change so that the training loop waits less, and what that would bring: `DataLoader.advice()`.
+
+model.py foretells batches per second from what the ledger measured; suggestions.py has the changes that it is asked about.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Optional
+
+from .model import Costs, measured, throughput
+from .suggestions import RULES, Facts, Suggestion, Suggestions, persistent
+
+__all__ = ["Advice", "Costs", "Facts", "Suggestion", "advice_of", "advise", "facts_of", "throughput"]
+
+_SMALL_LOSS = 0.05
+
+
+class Advice(list[Suggestion]):
+    """Suggestions, the most promising first. `line` says all in one; `samples_per_second`: now, without the start and the first batch."""
+
+    def __init__(self, line: str, samples_per_second: float, lost: float, suggestions: Optional[list[Suggestion]] = None) -> None:
+        super().__init__(suggestions or [])
+        self.line, self.samples_per_second, self.lost = line, samples_per_second, lost
+
+    def __str__(self) -> str:
+        return "\n".join([self.line, *(f"  {suggestion}" for suggestion in self)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON's types alone."""
+        suggestions = [{**asdict(suggestion), "arguments": _plain(suggestion.arguments)} for suggestion in self]
+        return {"line": self.line, "samples_per_second": self.samples_per_second, "lost": self.lost, "suggestions": suggestions}
+
+
+def advise(ledger: Optional[Mapping[str, Any]], facts: Facts = Facts()) -> Advice:
+    """Advice from a ledger (DataLoader.ledger(steps=True), or a stored one)."""
+    if ledger is None:
+        return Advice("nothing is known: MILLRACE_LEDGER=0 keeps no ledger", 0.0, 0.0)
+    found = measured(ledger)
+    if found is None:
+        return Advice("nothing is known: iterate over a few batches first", 0.0, 0.0)
+    costs, rate, per_batch = found
+    wall = ledger["wall_seconds"] - ledger["blame"].get("start", 0.0)
+    lost = max(0.0, 1 - ledger["consumer"]["step"] / wall) if wall > 0 else 0.0
+    suggestions = Suggestions(costs, rate, per_batch, ledger, facts)
+    if lost > _SMALL_LOSS:
+        for propose in RULES:
+            propose(suggestions)
+    persistent(suggestions)
+    best = sorted(suggestions.found, key=lambda suggestion: (suggestion.at_most, -suggestion.gain))
+    return Advice(_line(ledger, lost, best), rate * per_batch, lost, best)
+
+
+def _line(ledger: Mapping[str, Any], lost: float, suggestions: list[Suggestion]) -> str:
+    if lost <= _SMALL_LOSS:
+        line = f"the loop is the bottleneck ({1 - lost:.0%} of the time): nothing to gain here"
+        return line if not suggestions else f"{line}, but {suggestions[0].what} (+{suggestions[0].gain:.2g}x per epoch)"
+    stage = ledger["bottleneck"]
+    times = ledger["stages"]
+    total = sum(time["wall"] for time in times.values())
+    if stage in times and total > 0:
+        who = "worker time" if ledger["workers"] else "the time in next()"
+        found = f"{stage} takes {times[stage]['wall'] / total:.0%} of {who}"
+    else:
+        of = sum(seconds for name, seconds in ledger["blame"].items() if name != "start") or 1.0
+        found = f"{stage} takes {ledger['blame'].get(stage, 0.0) / of:.0%} of it, in the loop's own thread"
+    cures = [
+        f"{suggestion.what} ({'up to ' if suggestion.at_most else ''}{suggestion.gain:.2g}x)" if suggestion.gain < 100 else suggestion.what
+        for suggestion in suggestions[:3]
+    ]
+    if not cures:
+        return f"loader-bound {lost:.0%}: {found}; nothing that can be set would change it"
+    listed = cures[0] if len(cures) == 1 else f"{', '.join(cures[:-1])} or {cures[-1]}"
+    return f"loader-bound {lost:.0%}: {found}; {listed} would help"
+
+
+def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if isinstance(value, (str, int, float, bool, type(None)))}
+
+
+def facts_of(loader: Any) -> Facts:
+    """Of a millrace.DataLoader; draws nothing, starts nothing."""
+    import torch
+    from torch.utils.data import IterableDataset
+
+    sampler = loader.sampler if loader.batch_sampler is None or loader.batch_size is not None else loader.batch_sampler
+    known = type(sampler).__module__.partition(".")[0] in ("torch", "millrace")
+    dataset = loader.dataset
+    while not isinstance(dataset, IterableDataset) and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    module = type(dataset).__module__
+    lines = [line for line in loader.explain().splitlines() if not line.startswith(("memory", "order"))]
+    image_folder = type(dataset).__name__ in ("ImageFolder", "DatasetFolder")
+    return Facts(
+        python=tuple(line for line in lines if ": python" in line and "ready for the engine" not in line),
+        iterable=isinstance(loader.dataset, IterableDataset),
+        worker_method="thread" if loader._in_threads() else "process",
+        gil=getattr(sys, "_is_gil_enabled", lambda: True)(),
+        gpu=image_folder and torch.cuda.is_available(),
+        files=image_folder,
+        remote=module.startswith("millrace.") and "://" in str(getattr(dataset, "urls", "")) and not getattr(dataset, "cache_dir", None),
+        sampler="" if known else type(sampler).__name__,
+        persistent=loader.persistent_workers,
+    )
+
+
+def advice_of(loader: Any) -> Advice:
+    return advise(loader.ledger(steps=True), facts_of(loader))

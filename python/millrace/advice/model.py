@@ -1,0 +1,89 @@
+"""Batches per second as a function of what each part of a batch costs.
+
+What the consumer's thread does itself (draw, make, copy, handover, and the loop's step) is done one after the other; workers work side by
+side, as far as there are CPUs for the part of their time that needs one:
+
+    batches per second = min(1 / consumer, efficiency * workers / work, cores / CPU time of work)
+
+`efficiency` is what the same formula misses today, when it says that workers are the limit: batches that are not alike, or CPUs that others
+use. It is kept for other numbers of workers. The model knows nothing of disks and networks that have no more to give, nor of CPU time that
+the loop's own threads need; both make it too hopeful, never too shy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds per batch, as measured, or as they would be."""
+
+    step: float
+    draw: float
+    make: float
+    copy: float
+    handover: float
+    work: float  # of one worker
+    cpu: float  # of it
+    workers: int
+    cores: float
+    efficiency: float = 1.0
+
+    @property
+    def consumer(self) -> float:
+        return self.step + self.draw + self.make + self.copy + self.handover
+
+    @property
+    def of_workers(self) -> float:
+        """Batches per second that the workers could make."""
+        if self.workers == 0 or self.work <= 0:
+            return math.inf
+        return self.efficiency * min(self.workers / self.work, self.cores / self.cpu if self.cpu > 0 else math.inf)
+
+    @property
+    def rate(self) -> float:
+        """Batches per second."""
+        return min(1 / max(self.consumer, 1e-9), self.of_workers)
+
+
+def measured(ledger: Mapping[str, Any]) -> Optional[tuple[Costs, float, float]]:
+    """(costs, batches per second behind the first one, samples per batch); None when there were too few batches to tell."""
+    batches, consumer = ledger["batches"], ledger["consumer"]
+    filling = min(ledger["first_wait"], consumer["wait"] + consumer["make"])
+    seconds = ledger["wall_seconds"] - consumer["start"] - filling
+    if batches < 3 or seconds <= 0 or ledger["samples"] <= 0:
+        return None
+    workers = ledger["workers"]
+    made = batches + _ready(ledger)
+    work = sum(seconds for worker in workers for stage, seconds in worker["seconds"].items() if stage != "idle") / made
+    cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values()) / made
+    inline = not workers
+    costs = Costs(
+        **{name: consumer[name] / batches for name in ("step", "draw", "copy", "handover")},
+        make=(consumer["make"] - (filling if inline else 0)) / (batches - 1 if inline else batches),
+        work=work,
+        cpu=min(cpu, work),
+        workers=len(workers),
+        cores=max(1.0, float(ledger["settings"].get("cores") or 1)),
+    )
+    rate = (batches - (0 if not filling else 1)) / seconds
+    model = costs.rate
+    if costs.of_workers <= model and model > 0:
+        costs = replace(costs, efficiency=min(1.0, max(0.3, rate / model)))
+    return costs, rate, ledger["samples"] / batches
+
+
+def _ready(ledger: Mapping[str, Any]) -> float:
+    """Batches made and not handed out: while it runs, the workers are ahead of the consumer."""
+    ready = [number for number in (ledger.get("steps") or {}).get("ready", ())[-8:] if number >= 0]
+    return sum(ready) / len(ready) if ready and ledger["running"] else 0.0
+
+
+def throughput(ledger: Mapping[str, Any]) -> float:
+    """Samples per second behind the first batch: what suggestions are compared with."""
+    found = measured(ledger)
+    return 0.0 if found is None else found[1] * found[2]

@@ -1,0 +1,215 @@
+"""What might be changed, and what the model foretells of each change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .model import Costs
+
+LEAST_GAIN = 1.05  # below it two runs of the same differ as much
+_MOST_WORKERS = 64
+_MADE = ("fetch", "decode", "transform", "collate", "sample")
+_SPARE = 1.25  # workers that could just keep up do not: now and then all are late at once
+_ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none has been seen
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One change. `samples_per_second` is foretold; `at_most`: it is what would be if the change cost nothing, not what it will be."""
+
+    what: str  # "3 more workers"
+    code: str  # to paste
+    samples_per_second: float
+    gain: float  # over now
+    why: str = ""
+    at_most: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the loader, where the change is just these
+
+    def __str__(self) -> str:
+        most, why = "at most " if self.at_most else "", f"\n    {self.why}" if self.why else ""
+        return f"{self.what}: {most}{self.samples_per_second:,.0f} samples/s ({self.gain:.2g}x)\n    {self.code}{why}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What advice needs to know of a loader and its machine beside the ledger."""
+
+    python: tuple[str, ...] = ()  # stages that run in Python, and why: lines of explain()
+    iterable: bool = False
+    worker_method: str = "process"
+    gil: bool = True
+    gpu: bool = False  # there is one, and the dataset is of JPEGs that it could decode
+    files: bool = False  # one file per sample: `millrace pack` makes shards and segments
+    remote: bool = False  # read from URLs, without cache_dir
+    sampler: str = ""  # its class, when it is none of torch's or ours
+    persistent: bool = False
+
+
+class Suggestions:
+    def __init__(self, costs: Costs, rate: float, per_batch: float, ledger: Mapping[str, Any], facts: Facts) -> None:
+        self.costs, self.rate, self.per_batch, self.ledger, self.facts = costs, rate, per_batch, ledger, facts
+        self.settings = ledger["settings"]
+        self.blame = {name: seconds for name, seconds in ledger["blame"].items() if name != "start"}
+        self.found: list[Suggestion] = []
+
+    def share(self, *stages: str) -> float:
+        """Of the consumer's lost time."""
+        total = sum(self.blame.values())
+        return sum(self.blame.get(stage, 0.0) for stage in stages) / total if total > 0 else 0.0
+
+    def of_work(self, *stages: str) -> float:
+        """Of the time that making batches takes."""
+        total = sum(times["wall"] for times in self.ledger["stages"].values())
+        return sum(self.ledger["stages"][stage]["wall"] for stage in stages) / total if total > 0 else 0.0
+
+    def without(self, share: float) -> Costs:
+        """With this share of the work gone."""
+        costs = self.costs
+        return replace(costs, work=costs.work * (1 - share), cpu=costs.cpu * (1 - share), make=costs.make * (1 - share))
+
+    def add(self, what: str, code: str, rate: float, why: str = "", at_most: bool = False, **arguments: Any) -> None:
+        gain = rate / self.rate
+        if gain >= LEAST_GAIN:
+            self.found.append(Suggestion(what, code, rate * self.per_batch, gain, why, at_most, arguments))
+
+
+def _workers(to: Suggestions) -> None:
+    """More workers, or the first ones: as many as the loop or the CPUs can use."""
+    now, facts = to.costs, to.facts
+    if now.workers == 0:
+        stages = to.ledger["stages"]
+        cpu = sum(times["cpu"] for times in stages.values()) / max(1e-9, sum(times["wall"] for times in stages.values())) * now.make
+        now = replace(now, work=now.make, cpu=cpu, make=0.0, handover=max(now.handover, _ANSWER_S))
+    if now.work <= 0:
+        return
+    ceiling = min(1 / max(now.consumer, 1e-9), now.efficiency * now.cores / now.cpu if now.cpu > 0 else math.inf)
+    waits = now.cpu < 0.5 * now.work
+    most = _MOST_WORKERS if waits else max(1, math.ceil(now.cores))
+    if facts.gil and to.ledger["engine"] == "threads" and not to.ledger["native"] and now.cpu > 0 and _holds_the_gil(to):
+        ceiling = min(ceiling, 1 / now.cpu)
+    wanted = min(most, math.ceil(_SPARE * ceiling * now.work / now.efficiency - 0.02))
+    if wanted <= to.costs.workers:
+        return
+    more = wanted - to.costs.workers
+    what = f"{more} more worker{'s' * (more > 1)}" if to.costs.workers else f"{wanted} worker{'s' * (wanted > 1)}"
+    why = "each worker of an iterable dataset must read a part of its own: see get_worker_info()" if facts.iterable else ""
+    to.add(what, f"num_workers={wanted}", min(ceiling, replace(now, workers=wanted).rate), why, num_workers=wanted)
+
+
+def _holds_the_gil(to: Suggestions) -> bool:
+    """Threads whose Python code takes turns: all of them together compute no more than one CPU does."""
+    workers = to.ledger["workers"]
+    cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values())
+    return len(workers) > 1 and 0.6 < cpu / to.ledger["wall_seconds"] < 1.15 and to.of_work("fetch") < 0.5
+
+
+def _processes(to: Suggestions) -> None:
+    """Threads that wait for the GIL."""
+    now = to.costs
+    if to.ledger["engine"] != "threads" or to.ledger["native"] or not to.facts.gil or not _holds_the_gil(to) or now.cores < 2:
+        return
+    changed = replace(now, work=now.cpu + now.work * to.of_work("fetch"), efficiency=1.0, handover=max(now.handover, _ANSWER_S))
+    why = "the threads' Python code takes turns for the interpreter's lock"
+    to.add("worker processes", 'worker_method="process"', changed.rate, why, worker_method="process")
+
+
+def _prefetch(to: Suggestions) -> None:
+    """Batches that are not alike: workers that are idle while the loop waits."""
+    workers, depth = to.ledger["workers"], to.settings.get("prefetch_factor")
+    if not workers or not depth or to.ledger["native"]:
+        return
+    idle = sum(worker["seconds"].get("idle", 0.0) for worker in workers) / sum(worker["wall_seconds"] for worker in workers)
+    even = replace(to.costs, efficiency=1.0)
+    if idle < 0.2 or to.ledger["consumer"]["wait"] < 0.05 * to.ledger["wall_seconds"] or even.rate < 1.1 * to.rate:
+        return
+    deeper = max(8, 4 * depth)
+    why = f"batches are uneven: workers are idle {idle:.0%} of the time while the loop waits for one of them"
+    to.add("a deeper queue", f"prefetch_factor={deeper}", even.rate, why, prefetch_factor=deeper)
+
+
+def _sampler(to: Suggestions) -> None:
+    if to.share("draw") < 0.1:
+        return
+    name = f"{to.facts.sampler} is" if to.facts.sampler else "the sampler is"
+    code = "sampler=torch.utils.data.RandomSampler(dataset)  # or one of millrace.samplers, which draw natively"
+    why = f"{name} asked in the loop's own thread, and takes {to.costs.draw * 1e3:.3g} ms per batch"
+    to.add("a faster sampler", code, replace(to.costs, draw=0.0).rate, why, sampler=None)
+
+
+def _device(to: Suggestions) -> None:
+    if to.share("copy") < 0.1 or to.settings.get("device"):
+        return
+    rate = replace(to.costs, copy=0.0).rate
+    to.add("copies beside the loop", 'device="cuda", pin_memory=False', rate, "batches are copied while the loop computes", True)
+
+
+def _native(to: Suggestions) -> None:
+    if to.ledger["native"] or not to.facts.python:
+        return
+    share = 1 - to.of_work("fetch")
+    why = "; ".join(to.facts.python[:3])
+    to.add("the native pipeline", "print(loader.explain())  # what to change", to.without(share).rate, why, True)
+
+
+def _gpu(to: Suggestions) -> None:
+    if to.facts.gpu and to.settings.get("decode") == "cpu" and to.share("decode", "transform") > 0.2:
+        rate = to.without(to.of_work("decode", "transform")).rate
+        to.add("GPU decode", 'device="cuda", decode="auto"', rate, "nvJPEG takes the share that keeps both sides busy", True)
+
+
+def _pack(to: Suggestions) -> None:
+    if to.facts.files and to.share("fetch", "decode") > 0.2:
+        rate = to.without(to.of_work("fetch") + 0.2 * to.of_work("decode")).rate
+        why = "shards are read in long stretches, and decoded in segments that a crop needs"
+        to.add("`millrace pack`", "millrace pack FOLDER SHARDS", rate, why, True)
+
+
+def _cache(to: Suggestions) -> None:
+    if to.facts.remote and to.share("fetch") > 0.2:
+        rate = to.without(to.of_work("fetch")).rate
+        to.add("a disk cache", 'cache_dir="/path/on/a/local/disk"', rate, "from the second epoch on", True)
+
+
+def _hot(to: Suggestions) -> None:
+    """The line of the user's that takes the most."""
+    hot = to.ledger["hot"]
+    if not hot or to.ledger["native"]:
+        return
+    python = to.of_work(*_MADE) if hot[0]["stage"] == "collate" else to.of_work("fetch", "decode", "transform", "sample")
+    share = hot[0]["share"] * python
+    if share > 0.25:
+        why = f"{hot[0]['stage']}: {hot[0]['share']:.0%} of the Python code's time"
+        to.add("a faster line of yours", f"# {hot[0]['where']}", to.without(share).rate, why, True)
+
+
+def _bigger_batches(to: Suggestions) -> None:
+    """Tiny samples, whose batches cost more than they do."""
+    size, now = to.settings.get("batch_size"), to.costs
+    fixed = now.handover + now.draw
+    if not size or to.share("handover", "draw") < 0.5 or fixed > 0.005:
+        return
+    changed = replace(now, handover=now.handover / 4, draw=now.draw / 4)
+    why = "a batch costs more than its samples; this changes the training, unless the model takes them in parts"
+    to.add("bigger batches", f"batch_size={4 * size}", changed.rate, why, True, batch_size=4 * size)
+
+
+def persistent(to: Suggestions) -> None:
+    """An epoch that is largely its own start; told by the epoch, not by the batch."""
+    ledger = to.ledger
+    start = ledger["blame"].get("start", 0.0)
+    if to.facts.persistent or not ledger["workers"] or ledger["native"] or start < 0.1 * ledger["wall_seconds"]:
+        return
+    gain = ledger["wall_seconds"] / (ledger["wall_seconds"] - start)
+    if gain >= LEAST_GAIN:
+        why = f"starting the workers takes {start / ledger['wall_seconds']:.0%} of each epoch; gain and rate are those of whole epochs"
+        rate = ledger["samples"] / (ledger["wall_seconds"] - start)
+        to.found.append(Suggestion("workers that stay", "persistent_workers=True", rate, gain, why, False, {"persistent_workers": True}))
+
+
+RULES = (
+    _workers, _processes, _prefetch, _sampler, _device, _native, _gpu, _pack, _cache, _hot, _bigger_batches
+)  # fmt: skip
+"""Those that count while the loop waits."""

@@ -1,0 +1,35 @@
+"""The ledger names the bottleneck of pipelines that have a known one, and its seconds sum to the wall time."""
+
+import pytest
+from bottleneck_cases import CASES, Made, run
+
+from millrace import _core
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return Made.below(tmp_path_factory.mktemp("bottlenecks"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_bottleneck(case, made):
+    ledger = run(case, made)
+    assert ledger["bottleneck"] == case.stage, ledger
+    wall = ledger["wall_seconds"]
+    assert sum(ledger["consumer"].values()) == pytest.approx(wall, rel=0.02)
+    assert sum(ledger["blame"].values()) == pytest.approx(wall - ledger["consumer"]["step"], rel=0.02)
+    for worker in ledger["workers"]:
+        assert sum(worker["seconds"].values()) == pytest.approx(worker["wall_seconds"], rel=0.02)
+    shares = sum(place["share"] for place in ledger["hot"])
+    assert not ledger["hot"] or shares == pytest.approx(1, abs=0.01)
+    if case.hot:
+        assert case.hot in ledger["hot"][0]["where"], ledger["hot"]
+
+
+def test_enough_of_them():
+    assert len(CASES) >= 20

@@ -1,0 +1,358 @@
+"""Stacks that are looked at: the right stage and place, and nothing that user code could notice."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
+
+from millrace import DataLoader, _core
+from millrace.ledger import places, stacks
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+]
+
+
+def compute(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(50))
+
+
+# ------------------------------------------------------------------ names
+
+
+def place_of_call(function, dataset=None):
+    """What the last call in `function`, without arguments, is taken for."""
+    code = function.__code__
+    offset = [i.offset for i in places._instructions(code) if i.opname.startswith("CALL")][-1]
+    return places.Places(dataset, frozenset()).of(((code, offset),))
+
+
+def reads(file):
+    file.read(10)
+
+
+def opens(path):
+    open(path)
+
+
+def inflates(data):
+    return zlib.decompress(data)
+
+
+def unpickles(data):
+    return pickle.loads(data)
+
+
+def loads_array(data):
+    return np.load(io.BytesIO(data))
+
+
+def flips(self, image):
+    return self.transform(image)
+
+
+def resizes(cv2, image):
+    return cv2.resize(image, (3, 3))
+
+
+def reads_image(cv2, path):
+    return cv2.imread(path)
+
+
+def asks_store(client):
+    return client.get_object(Bucket="b", Key="k")
+
+
+def sorts(values):
+    return sorted(values)
+
+
+@pytest.mark.parametrize("function, stage", [
+    (reads, "fetch"), (opens, "fetch"), (inflates, "decode"), (unpickles, "decode"), (loads_array, "decode"), (flips, "transform"),
+    (resizes, "transform"), (reads_image, "decode"), (asks_store, "fetch"), (sorts, "sample"),
+])  # fmt: skip
+def test_stage_of_a_call_in_c(function, stage):
+    place = place_of_call(function)
+    assert place.stage == stage
+    assert place.where.startswith(f"test_stacks.{function.__name__} (test_stacks.py:")
+
+
+def test_a_call_over_several_lines_has_its_name():
+    def function(store):
+        return (
+            store
+            .bucket("a")
+            .get_object(
+                "b",
+            )
+        )  # fmt: skip
+
+    assert place_of_call(function).stage == "fetch"
+
+
+class Doubled:
+    def __call__(self, value):
+        return self.twice(value)
+
+    def twice(self, value):
+        return 2 * value
+
+
+class Module(torch.nn.Module):
+    def forward(self, value):
+        return value
+
+
+class Holder(Dataset):
+    def __init__(self, transform=None, inner=None):
+        self.transform = transform
+        if inner is not None:
+            self.dataset = inner
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return index
+
+
+def plain(value):
+    return value
+
+
+@pytest.mark.parametrize("transform, code", [
+    (plain, plain.__code__),
+    (functools.partial(plain), plain.__code__),
+    (Doubled(), Doubled.twice.__code__),
+    (Doubled().twice, Doubled.twice.__code__),
+    (Module(), Module.forward.__code__),
+    (torch.nn.Sequential(Module()), Module.forward.__code__),
+    ([plain], plain.__code__),
+    ({"a": plain}, plain.__code__),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("wrap", [
+    lambda d: d, lambda d: Subset(d, [0]), lambda d: ConcatDataset([d]), lambda d: Holder(inner=Subset(d, [0]))
+])  # fmt: skip
+def test_transforms_are_found(transform, code, wrap):
+    assert code in set(places._codes_of_transforms(wrap(Holder(transform))))
+
+
+def test_looking_for_transforms_asks_the_dataset_nothing():
+    class Odd(Dataset):
+        def __getattr__(self, name):
+            raise RuntimeError(f"{name} was asked for")
+
+    odd = Odd()
+    odd.transform = plain
+    odd.dataset = odd  # a circle
+    assert set(places._codes_of_transforms(odd)) == {plain.__code__}
+
+
+def test_the_time_before_a_functions_first_instruction_is_its_callers():
+    code = plain.__code__
+    entry = next(i.offset for i in places._instructions(code) if i.opname == "RESUME") if sys.version_info >= (3, 11) else 0
+    known = places.Places(Holder(), frozenset())
+    stack = ((code, entry), (flips.__code__, 0))
+    assert known.of(stack).stage == "sample"
+    assert known.of(stack, blocked=True).stage == "fetch"
+
+
+# ------------------------------------------------------------------ looks
+
+
+class Sampled(Dataset):
+    def __init__(self, work, length=1, transform=None):
+        self.work, self.length, self.transform = work, length, transform
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return self.work(index) if self.transform is None else self.transform(self.work(index))
+
+
+def look(work, thread=False, **more):
+    """The note of a loader's only worker, which makes one batch of one sample."""
+    dataset = Sampled(work, **more)
+    notes = []
+
+    def epoch():
+        loader = DataLoader(dataset, None)
+        for _ in loader:
+            pass
+        notes.append(loader.ledger())
+
+    if thread:
+        other = threading.Thread(target=epoch)
+        other.start()
+        other.join()
+    else:
+        epoch()
+    return notes[0]
+
+
+def long_call(value):
+    return sum(range(12_000_000)) + value  # one call of C that holds the GIL throughout
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_a_long_call_with_the_gil_counts_for_all_of_its_time(thread):
+    ledger = look(lambda index: time.sleep(0.03) or index, thread, transform=long_call)
+    made = ledger["stages"]
+    assert made["transform"]["wall"] > 0.6 * ledger["consumer"]["make"], made
+    assert "long_call" in ledger["hot"][0]["where"]
+
+
+def test_waiting_and_computing_have_their_own_cpu_time():
+    def read(_):
+        time.sleep(0.2)
+        return 1
+
+    ledger = look(read, transform=lambda value: compute(0.2))
+    fetch, transform = ledger["stages"]["fetch"], ledger["stages"]["transform"]
+    assert fetch["cpu"] < 0.5 * fetch["wall"]
+    assert transform["cpu"] > fetch["cpu"]
+
+
+def seen(_):
+    """What user code can see of its surroundings."""
+    compute(0.02)
+    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1)]
+    return (
+        sorted(thread.name for thread in threading.enumerate()),
+        threading.active_count(),
+        [str(handler) for handler in handlers],
+        [signal.getitimer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)],
+        sys.getswitchinterval(),
+        sys.gettrace() is None and sys.getprofile() is None,
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"num_workers": 1, "worker_method": "thread"}])
+def test_user_code_sees_nothing_of_it(options, monkeypatch):
+    dataset = Sampled(seen, 6)
+    looked = list(DataLoader(dataset, None, collate_fn=plain, **options))
+    monkeypatch.setattr(stacks.StackSampler, "__enter__", lambda self: None)
+    monkeypatch.setattr(stacks.StackSampler, "__exit__", lambda self, *_: None)
+    assert looked == list(DataLoader(dataset, None, collate_fn=plain, **options))
+
+
+def test_a_profiler_of_the_users_sees_its_own_calls_alone():
+    calls = []
+
+    def profiled(_):
+        sys.setprofile(lambda frame, event, argument: calls.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            for _ in range(300):
+                plain(zlib.crc32(b"a" * 100_000))
+        finally:
+            sys.setprofile(None)
+        return 1
+
+    look(profiled)
+    assert set(calls) == {"plain"} and len(calls) == 300
+
+
+def forks(index):
+    compute(0.03)
+    child = os.fork()
+    if child == 0:
+        compute(0.03)
+        os._exit(7)
+    compute(0.03)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}])
+def test_forks_in_user_code(options):
+    assert list(DataLoader(Sampled(forks, 6), None, **options)) == [7] * 6
+
+
+def test_a_forked_child_may_use_a_loader_itself():
+    def inner(index):
+        child = os.fork()
+        if child == 0:
+            ledger = look(lambda _: compute(0.1) or 1)
+            os._exit(0 if ledger["hot"] else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert list(DataLoader(Sampled(inner, 2), None)) == [0, 0]
+
+
+def test_loaders_inside_datasets():
+    def nested(index):
+        return sum(DataLoader(Sampled(lambda i: compute(0.01) or i, 5), None))
+
+    assert list(DataLoader(Sampled(nested, 4), None)) == [10] * 4
+    compute(0.05)
+    assert _core.stack_take() == []  # nobody is looked at any more
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"num_workers": 2, "worker_method": "thread"}])
+def test_errors_and_generators(options):
+    class Stream(IterableDataset):
+        def __iter__(self):
+            for i in range(20):
+                compute(0.005)
+                yield i
+
+    def broken(index):
+        compute(0.005)
+        raise KeyError(index)
+
+    assert len(list(DataLoader(Stream(), None, **options))) == 20 * max(1, options.get("num_workers", 1))
+    iterator = iter(DataLoader(Sampled(broken, 8), None, **options))
+    for _ in range(8):
+        with pytest.raises(KeyError):
+            next(iterator)
+
+
+def test_threads_that_end_while_they_are_looked_at():
+    samplers = []
+
+    def run():
+        sampler = stacks.StackSampler(Holder(), _core.StageClock())
+        sampler.clock.attach(stacks.SAMPLE)
+        samplers.append(sampler)
+        sampler.__enter__()
+        compute(0.02)  # and ends without __exit__
+
+    for _ in range(10):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    time.sleep(0.1)
+    assert any(sampler._looks for sampler in samplers)
+    for sampler in samplers:
+        stacks._looker().forget(sampler)
+
+
+def test_a_note_has_room_in_its_row():
+    sampler = stacks.StackSampler(Holder(), _core.StageClock())
+    for number in range(stacks._MOST_PLACES):
+        sampler._hot[places.Place("sample", f"{'module.' * 40}function (file.py:{number})")] = number
+    note = sampler.note()
+    assert len(note) <= _core.NOTE_BYTES
+    assert len(json.loads(note)["hot"]) > 3
+
+
+def test_what_cannot_be_classified_ends_the_looking_not_the_batch(monkeypatch):
+    monkeypatch.setattr(places.Places, "of", lambda *_, **__: 1 / 0)
+    assert look(lambda _: compute(0.1) or 1)["hot"] == []
