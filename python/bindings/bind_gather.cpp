@@ -134,6 +134,14 @@ class RowGather {
     return tensors;
   }
 
+  void set_limits(int threads, int slots) {
+    if (threads < 1 || slots < 1) throw py::value_error("at least one thread and one slot, got " + std::to_string(threads) + " and " +
+                                                        std::to_string(slots));
+    active_ = threads;
+    slots_ = slots;
+    if (engine_) engine_->set_limits(threads, slots);
+  }
+
   void close() {
     if (engine_) {
       py::gil_scoped_release release;
@@ -164,7 +172,10 @@ class RowGather {
  private:
   // Made for the first large field: most loaders of small rows never need a thread.
   GatherEngine& engine() {
-    if (!engine_) engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size(), memory_);
+    if (!engine_) {
+      engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size(), memory_);
+      engine_->set_limits(active_, slots_);
+    }
     return *engine_;
   }
 
@@ -197,7 +208,8 @@ class RowGather {
   }
 
   const int64_t samples_;
-  const int threads_, slots_;
+  const int threads_;
+  int slots_, active_ = std::max(1, threads_);
   const BlockSource memory_;
   std::vector<std::unique_ptr<const GatherField>> fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
@@ -219,6 +231,7 @@ void bind_gather(py::module_& m) {
       .def("start_epoch", &RowGather::start_epoch)
       .def("submit", &RowGather::submit, py::arg("indices"))
       .def("next", &RowGather::next, py::arg("timeout") = 0.0)
+      .def("set_limits", &RowGather::set_limits, py::arg("threads"), py::arg("slots"))
       .def("close", &RowGather::close)
       .def("clocks", &RowGather::clocks)
       .def("stats", &RowGather::stats);

@@ -109,6 +109,8 @@ void bind_loader(py::module_& m) {
   engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(), py::arg("dataset"), py::arg("threads"),
            py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false, py::arg("memory") = "system");
   def_engine(engine);
+  engine.def("set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); }, py::arg("threads"),
+             py::arg("slots"));
   engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
   engine.def_property_readonly("holes", [](const Loader& loader) {
     py::list result;

@@ -382,6 +382,8 @@ class Loader:
         """One more batch to make."""
     def skip(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None:
         """Before the epoch's first submit(): what came before, when it begins in its middle. Counts for the occurrences of later ones."""
+    def set_limits(self, threads: int, slots: int) -> None:
+        """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
     def end_epoch(self) -> None:
         """No more batches will be submitted."""
     def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, torch.Tensor]]:
@@ -513,6 +515,8 @@ class RowGather:
         array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where they lay at first."""
     def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, ...]]:
         """One tensor (n, *row shape) per field, or None when nothing is outstanding. Ctrl-C and TimeoutError as in Loader."""
+    def set_limits(self, threads: int, slots: int) -> None:
+        """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:

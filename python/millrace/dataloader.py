@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,6 @@ import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _DatasetKind
 
-from . import _core
 from .advice import Advice, advice_of
 from .data_parallel import EQUAL_STEPS, Part, part_of
 from .devices import Device, device_of
@@ -31,6 +31,7 @@ from .run_record import RunRecord
 from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, before_first_epoch, fingerprint
 from .stream_iterator import StreamIter, seen_as_inline
+from .tuning import Tuning, checked_memory, resolved_prefetch, resolved_workers, tuning_lines, tuning_of
 from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
@@ -50,7 +51,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     Further arguments, keyword-only, readable and settable as attributes:
 
-    num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE).
+    num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE), of which as many work at a
+        time as serve the training loop best, found out while it runs. Batches do not depend on it. prefetch_factor: also "auto": the
+        same for the number of batches in memory. docs/autotune.md has both; explain() and stats()["tuned"] say what was chosen.
+    memory_budget: what the batches in memory may take with prefetch_factor="auto": bytes, or a share of the memory that may be taken
+        (float below 1; None: 0.1), for all ranks of a node together. At most half of it page-locked. ValueError where two do not fit.
+    tune_file: where "auto" keeps what it chose, and begins the next time; None: the path in MILLRACE_TUNE_FILE, if it is set.
     native: "auto" uses the engine when it can; "never" does not; "require" raises UnavailableError at `iter()` where it cannot.
     on_error: what happens to a sample that cannot be read; of datasets that are Python code, one whose `__getitem__` raises.
         "raise": `next()` raises, and the next call goes on with the following batch, as torch's does.
@@ -111,7 +117,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     _device_argument: Optional[torch.device] = None
     _millrace_wrapped_for: Optional[torch.device] = None  # the device of the DevicePrefetcher that iterates over it
     decode: Literal["cpu", "gpu", "auto"] = "cpu"
+    memory_budget: Union[None, int, float] = None
+    tune_file: Union[None, str, os.PathLike] = None
     _millrace_run: Optional[RunRecord] = None
+    _millrace_tuning: Optional[Tuning] = None
     _millrace_progress: Optional[Progress] = None
     _millrace_saved: Optional[dict[str, Any]] = None  # loaded, for the next iterator
 
@@ -131,7 +140,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         multiprocessing_context: Any = None,
         generator: Optional[torch.Generator] = None,
         *,
-        prefetch_factor: Optional[int] = None,
+        prefetch_factor: Union[None, int, Literal["auto"]] = None,
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
@@ -147,6 +156,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         prefetch_to_device: int = 2,
         decode: Literal["cpu", "gpu", "auto"] = "cpu",
         flight: Union[bool, FlightRecorder] = True,
+        memory_budget: Union[None, int, float] = None,
+        tune_file: Union[None, str, os.PathLike] = None,
     ) -> None:
         if native not in _NATIVE:
             raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
@@ -166,10 +177,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             sampler, shuffle = _sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
             raise ValueError(f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave batch_size out")
-        if isinstance(num_workers, str):
-            if num_workers != "auto":
-                raise ValueError(f'num_workers={num_workers!r} is neither a number nor "auto"')
-            num_workers = _core.cpu_budget()["threads"]
+        num_workers = resolved_workers(num_workers)
+        prefetch_factor = resolved_prefetch(prefetch_factor, num_workers)
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native
         self.on_error = on_error
@@ -185,7 +194,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self.prefetch_to_device = checked_depth(prefetch_to_device)
         self.decode = decode
         self.flight = flight
-        self._millrace_run = None
+        self.memory_budget = checked_memory(memory_budget)
+        self.tune_file = tune_file
+        self._millrace_run = self._millrace_tuning = None
         self._millrace_progress = None
         self._millrace_saved = None
         super().__init__(
@@ -259,6 +270,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         recorder_of(self)  # here: what follows may see a copy of this loader
         record = RunRecord(self._engine_name(plan), ledger)
         ledger.native = plan.job is not None
+        record.tuning = self._millrace_tuning = tuning_of(self, plan, record.engine)
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved)
         streams = isinstance(plan.job, StreamJob)
         progress = Progress(seen_as_inline(self) if streams else self, saved, self._millrace_progress)
@@ -308,7 +320,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
         if order := order_advice(self):
             advice = [*advice, f"order: {order}"]
-        return "\n".join([str(plan), *advice])
+        return "\n".join([str(plan), *tuning_lines(self, plan, self._engine_name(plan)), *advice])
 
     def report(self) -> Report:
         """The ledger and its steps, to be printed, or saved as a page: report().save("report.html"). docs/report.md has the rest."""
@@ -322,9 +334,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         errors: {index, path, offset, reason} of the first 1,000 of them; bytes read (native) or moved (processes). Of native
         iterators only, else zero: seconds {read, decode, transform, collate} summed over threads. With decode="gpu" or "auto" also
         left_to_device: pictures that the threads have left to the device's decoder so far. "ledger": what ledger(steps) returns.
+        "tuned", where an argument is "auto": what was chosen, within which budget, when and why.
         """
         record = self._latest_run()
-        return {**record.stats(), "ledger": record.ledger_now(steps)}
+        tuned = {} if self._millrace_tuning is None else {"tuned": self._millrace_tuning.report()}
+        return {**record.stats(), **tuned, "ledger": record.ledger_now(steps)}
 
     def ledger(self, steps: bool = False) -> Optional[dict[str, Any]]:
         """Where each second of the latest iterator's epoch went, in the training loop's thread and in each worker: a dict of JSON's types.

@@ -83,6 +83,8 @@ class _NativeIter:
         last = "device thread" if self._job.on_device else None
         self._record.ledger.watch(lambda: thread_rows(engine.clocks(), last))
         close_at_exit(self)
+        if self._record.tuning is not None:
+            self._record.tuning.attach(engine.set_limits, self._record)
         return engine
 
     def _next_of(self, engine: Engine, timeout: float) -> Any:
@@ -106,10 +108,10 @@ class _NativeIter:
             )
 
     def __next__(self) -> Any:
-        ledger = self._record.ledger
+        ledger, tuning = self._record.ledger, self._record.tuning
         before = ledger.begin(HANDOVER)
         try:
-            batch = super().__next__()  # type: ignore[misc]
+            batch = super().__next__() if tuning is None else tuning.next(super().__next__)  # type: ignore[misc]
             if self._progress.log is not None:
                 self._progress.log.hash(batch)
             return batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -37,6 +38,8 @@ class _Shared:
     made or being made, each by one thread, the others untouched; `claimed` is at most `slots`, so no more batches than that are in
     memory. A thread claims `at_once` that follow one another, but no more than are claimed already, and one: where the consumer
     waits, it waits for little. A task's batch and error are written by its thread before `done`, which is set under the lock.
+    Threads with a number below `active` claim; the others sleep apart, on `parked`, until set_limits() wakes all of both, so that each
+    looks anew on which side it is. At least one is active.
     A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that has nothing to do either; every
     submit() and every batch that is handed out wakes the sleepers.
     """
@@ -46,22 +49,27 @@ class _Shared:
         self.lock = threading.Lock()
         self.work = threading.Condition(self.lock)
         self.finished = threading.Condition(self.lock)
+        self.parked = threading.Condition(self.lock)
+        self.active = sys.maxsize
         self.tasks: deque[_Task] = deque()
         self.claimed = 0
         self.closed = False
         self.pid = os.getpid()
 
-    def run(self, clock: _core.StageClock) -> None:
+    def run(self, number: int, clock: _core.StageClock) -> None:
         clock.attach(COLLATE)
         try:
-            self._work()
+            self._work(number)
         finally:
             clock.end()
             clock.detach()
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         while True:
             with self.lock:
+                while number >= self.active and not self.closed:
+                    with during(IDLE):
+                        self.parked.wait()
                 if self.closed:
                     return
                 tasks = self._claim()
@@ -69,7 +77,7 @@ class _Shared:
                 self._make(tasks)
             elif not self._reads_ahead():
                 with self.lock:
-                    if not self.closed and not self._claimable():
+                    if not self.closed and not self._claimable() and number < self.active:
                         with during(IDLE):
                             self.work.wait()
 
@@ -134,10 +142,9 @@ class PoolEngine:
         self._shared = _Shared(maker, slots, at_once)
         self._maker = maker
         self._counters = empty_counters()
-        self._slots = slots
         self._clocks = [_core.StageClock() for _ in range(threads)]
         self._threads = [
-            threading.Thread(target=self._shared.run, args=(clock,), name=f"millrace-{i}", daemon=True)
+            threading.Thread(target=self._shared.run, args=(i, clock), name=f"millrace-{i}", daemon=True)
             for i, clock in enumerate(self._clocks)
         ]
         for thread in self._threads:
@@ -195,6 +202,16 @@ class PoolEngine:
         self._counters["batches"] += 1
         return _Batch(task.batch)
 
+    def set_limits(self, threads: int, slots: int) -> None:
+        """How many threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
+        if threads < 1 or slots < 1:
+            raise ValueError(f"at least one thread and one slot, got {threads} and {slots}")
+        shared = self._shared
+        with shared.lock:
+            shared.active, shared.slots = threads, slots
+            shared.work.notify_all()
+            shared.parked.notify_all()
+
     def close(self) -> None:
         _end(self._shared)
         for thread in self._threads:
@@ -220,7 +237,7 @@ class PoolEngine:
 
     def stats(self) -> dict[str, Any]:
         seconds = {**self._counters["seconds"], **self._maker.seconds()}
-        return {**self._counters, "seconds": seconds, "slots": self._slots, "errors": [], "bytes": 0}
+        return {**self._counters, "seconds": seconds, "slots": self._shared.slots, "errors": [], "bytes": 0}
 
 
 class _Batch:
@@ -240,3 +257,4 @@ def _end(shared: _Shared) -> None:
         shared.tasks = deque()
         shared.claimed = 0
         shared.work.notify_all()
+        shared.parked.notify_all()

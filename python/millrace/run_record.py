@@ -43,6 +43,7 @@ class RunRecord:
         self.counters = empty_counters()
         self.live: Optional[Callable[[], dict[str, Any]]] = None
         self.ledger: Optional[Ledger] = ledger or Ledger({})
+        self.tuning: Optional[Any] = None  # the loader's Tuning, while an iterator is told by it
         self.frozen_ledger: Optional[dict[str, Any]] = None  # of a copy
 
     def add_errors(self, errors: list[dict[str, Any]]) -> None:
@@ -66,9 +67,11 @@ class RunRecord:
         """Keeps the engine's last word and lets go of the engine."""
         if self.live is not None:
             self.counters, self.live = self.live(), None
+        if self.tuning is not None:
+            self.tuning.detach(self)
         if self.ledger is not None:
             self.ledger.freeze()
 
     def __getstate__(self) -> dict[str, Any]:
         counters = self.live() if self.live is not None else self.counters
-        return {**self.__dict__, "counters": counters, "live": None, "ledger": None, "frozen_ledger": snapshot(self)}
+        return {**self.__dict__, "counters": counters, "live": None, "tuning": None, "ledger": None, "frozen_ledger": snapshot(self)}

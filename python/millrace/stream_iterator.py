@@ -46,6 +46,8 @@ class StreamIter(InlineIter):
         engine = self._stream.engine
         self._record.ledger.watch(lambda: thread_rows(engine.clocks()))
         close_at_exit(self)
+        if self._record.tuning is not None:
+            self._record.tuning.attach(self._stream.engine.set_limits, self._record)
         return self._stream
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -76,9 +77,10 @@ struct GatherEngine::State {
   std::atomic<int64_t> copy_ns{0};                // relaxed: a statistic
 
   std::mutex mutex;  // guards everything below
-  std::condition_variable work, complete;
+  std::condition_variable work, parked, complete;
   std::deque<std::shared_ptr<Task>> tasks;  // shared with the threads that write to them
   size_t claim = 0;                         // the first task with an unclaimed piece
+  int active = std::numeric_limits<int>::max();  // threads from this number on are parked
   bool closed = false;
 
   // Returns what went wrong.
@@ -152,13 +154,13 @@ struct GatherEngine::State {
     if (claim < tasks.size()) work.notify_all();
   }
 
-  void run(const std::shared_ptr<StageClock>& clock) {
+  void run(int number, const std::shared_ptr<StageClock>& clock) {
     const StageLife life(clock, Stage::collate);
     std::unique_lock lock(mutex);
     for (;;) {
-      while (!closed && !claimable()) {
+      while (!closed && (number >= active || !claimable())) {
         const StageScope scope(Stage::idle);
-        work.wait(lock);
+        (number >= active ? parked : work).wait(lock);
       }
       if (closed) return;
       std::shared_ptr<Task> task = tasks[claim];
@@ -206,7 +208,7 @@ GatherEngine::GatherEngine(int threads, int slots, size_t fields, const BlockSou
   try {
     for (int i = 0; i < threads; ++i) {
       const auto& clock = running_->clocks.emplace_back(std::make_shared<StageClock>());
-      running_->threads.start("millrace-" + std::to_string(i), [raw = state.get(), clock] { raw->run(clock); });
+      running_->threads.start("millrace-" + std::to_string(i), [raw = state.get(), i, clock] { raw->run(i, clock); });
     }
   } catch (...) {
     close();
@@ -280,8 +282,20 @@ void GatherEngine::close() {
     const std::lock_guard lock(running.state->mutex);
     running.state->closed = true;
     running.state->work.notify_all();
+    running.state->parked.notify_all();
   }
   running.threads.join();
+}
+
+void GatherEngine::set_limits(int active_threads, int slots) {
+  if (active_threads < 1)
+    throw Error(ErrorKind::invalid_argument, "at least one thread has to be active, got " + std::to_string(active_threads));
+  State& state = *running().state;
+  for (const auto& ring : state.rings) ring->set_slots(slots);
+  const std::lock_guard lock(state.mutex);
+  state.active = active_threads;
+  state.work.notify_all();
+  state.parked.notify_all();
 }
 
 int GatherEngine::slots() const { return running_->state->rings.empty() ? 0 : running_->state->rings.front()->slots(); }

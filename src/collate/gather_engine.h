@@ -15,6 +15,8 @@
 // consumer sees the count at zero under the same lock, so it sees everything that was written.
 // Waking: a thread sleeps when nothing can be claimed. All are woken when that may have changed: a batch was submitted, a slot
 // came back, or the oldest batch got overflow slots. The consumer is woken when a batch is complete.
+// The gate: threads with a number below `active` claim, the others sleep apart; set_limits() wakes all of them, so each looks anew. At
+// least one is active, so a batch is always finished.
 // Leases are never dropped under the lock: dropping one calls back into slot_returned().
 //
 // Who: submit(), next(), discard_all() and close() belong to one thread at a time, the consumer's. Rows that were submitted must
@@ -53,7 +55,8 @@ class GatherEngine {
   void discard_all();
   void close();
 
-  // Any thread.
+  // Any thread. How many threads claim pieces, and how many batches may be in memory, from now on; at least 1 each.
+  void set_limits(int active_threads, int slots);
   int slots() const;
   int64_t overflow_count() const;
   int64_t copy_ns() const;  // spent copying, summed over the threads

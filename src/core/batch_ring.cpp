@@ -20,6 +20,10 @@ namespace {
 // a larger one, so with something kept from every batch (a loop that collects labels) each copy took new memory for good.
 constexpr size_t kAlignment = 64;
 
+void check_slots(int slots) {
+  if (slots < 1) throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
+}
+
 }  // namespace
 
 // Owned by its lease alone while lent: only the lease's holder touches it, so it needs no lock. The generation is compared
@@ -37,17 +41,17 @@ struct Lease::Slot {
 
 struct BatchRing::State {
   State(int slot_count, std::function<void()> callback, BlockSource blocks)
-      : slots(slot_count), on_release(std::move(callback)),
-        source(blocks ? std::make_shared<const BlockSource>(std::move(blocks)) : nullptr) {}
+      : on_release(std::move(callback)),
+        source(blocks ? std::make_shared<const BlockSource>(std::move(blocks)) : nullptr), slots(slot_count) {}
 
   const uint64_t generation = fork_generation();
-  const int slots;
   const std::function<void()> on_release;
   const std::shared_ptr<const BlockSource> source;
   std::atomic<int64_t> overflow_count{0};
 
   std::mutex mutex;  // guards everything below
   bool closed = false;
+  int slots;
   int lent = 0;
   std::vector<MemoryBlock> free;  // the one that came back last is at the end
 
@@ -68,7 +72,7 @@ struct BatchRing::State {
     {
       const std::lock_guard lock(mutex);
       --lent;
-      if (!closed && block.owner() == nullptr) free.push_back(std::move(block));
+      if (!closed && block.owner() == nullptr && lent + static_cast<int>(free.size()) < slots) free.push_back(std::move(block));
     }
     if (block.data() != nullptr) cache_block(std::move(block));
     if (on_release) on_release();
@@ -125,8 +129,7 @@ std::shared_ptr<void> Lease::owner() const { return slot_->pages.owner(); }
 bool Lease::overflow() const { return slot_->overflow; }
 
 BatchRing::BatchRing(int slots, std::function<void()> on_release, BlockSource source) {
-  if (slots < 1)
-    throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
+  check_slots(slots);
   state_ = std::make_shared<State>(slots, std::move(on_release), std::move(source));
 }
 
@@ -149,7 +152,7 @@ std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
   slot->source = state_->source;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->lent == state_->slots) return std::nullopt;
+    if (state_->lent >= state_->slots) return std::nullopt;
     slot->pages = state_->take_free(bytes);
     ++state_->lent;
   }
@@ -176,11 +179,30 @@ Lease BatchRing::acquire_overflow(size_t bytes) {
   return lease;
 }
 
-int BatchRing::slots() const { return state_->slots; }
+void BatchRing::set_slots(int slots) {
+  check_slots(slots);
+  std::vector<MemoryBlock> gone;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->slots = slots;
+    while (!state_->free.empty() && state_->lent + static_cast<int>(state_->free.size()) > slots) {
+      gone.push_back(std::move(state_->free.back()));
+      state_->free.pop_back();
+    }
+  }
+  for (MemoryBlock& block : gone) cache_block(std::move(block));
+}
+
+int BatchRing::slots() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->slots;
+}
+
 int BatchRing::lent() const {
   const std::lock_guard lock(state_->mutex);
   return state_->lent;
 }
+
 int64_t BatchRing::overflow_count() const { return state_->overflow_count.load(std::memory_order_relaxed); }
 
 }  // namespace millrace

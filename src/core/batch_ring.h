@@ -2,8 +2,8 @@
 //
 // A slot is one field of one batch: free -> filling -> leased -> free. Its pages stay mapped between batches, so a
 // batch costs no allocation and no page fault once the ring is warm; the slot that came back last is lent first.
-// Bound: `slots` slots. When all are lent, acquire_overflow() hands out memory of its own, given back to the system on return
-// and counted; so a user who keeps every batch gets every batch, and nobody waits for ever.
+// Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are lent, acquire_overflow() hands out memory of
+// its own, given back to the system on return and counted; so a user who keeps every batch gets every batch, and nobody waits for ever.
 // Threads: all members may be called from any thread; a Lease may be dropped on any thread, also after the ring is gone (the
 // slots live until the last lease ends). In a forked child a lease can be read (it sees the memory as it was at the fork) and
 // dropping it does nothing: the parent owns the memory. A ring belongs to the process that made it.
@@ -68,6 +68,9 @@ class BatchRing {
   std::optional<Lease> try_acquire(size_t bytes);
   Lease acquire_overflow(size_t bytes);
 
+  // At least 1. A lower bound takes nothing back: leases that are out stay good, and no slot is lent until enough of them are back.
+  // Free blocks beyond the bound go to the cache. A higher one calls no on_release: who raises it wakes whoever waits.
+  void set_slots(int slots);
   int slots() const;
   int lent() const;  // slots, at this moment
   int64_t overflow_count() const;  // since construction

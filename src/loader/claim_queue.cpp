@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "trace/stage_clock.h"
@@ -86,7 +87,18 @@ void ClaimQueue::close() {
   const Lock lock(mutex_);
   closed_ = true;
   work_.notify_all();
+  parked_.notify_all();
   complete_.notify_all();
+}
+
+void ClaimQueue::set_limits(int active_workers, int slots) {
+  if (active_workers < 1)
+    throw Error(ErrorKind::invalid_argument, "at least one worker has to be active, got " + std::to_string(active_workers));
+  ring_->set_slots(slots);
+  const Lock lock(mutex_);
+  active_ = active_workers;
+  work_.notify_all();
+  parked_.notify_all();
 }
 
 bool ClaimQueue::empty() const {
@@ -106,12 +118,13 @@ LoaderMoment ClaimQueue::moment() const {
   return result;
 }
 
-bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure) {
+bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure, int worker) {
   std::shared_ptr<BatchTask> thrown_away;  // dropped without the lock
   Lock lock(mutex_);
   thrown_away = settle(claim, failure);
   while (!closed_) {
-    if (claimable()) {
+    const bool active = worker < active_;
+    if (active && claimable()) {
       take_row(claim);
       if (claim.row + 1 == claim.task->rows && sleeping_ > 0 && claimable()) wake_workers(tasks_[claim_]->rows);
       return true;
@@ -122,8 +135,12 @@ bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure) {
       lock.lock();
       continue;
     }
-    ++sleeping_;
     const StageScope scope(Stage::idle);
+    if (!active) {
+      parked_.wait(lock);
+      continue;
+    }
+    ++sleeping_;
     work_.wait(lock);
     --sleeping_;
   }

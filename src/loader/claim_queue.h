@@ -10,6 +10,10 @@
 // Waking: a worker sleeps when nothing can be claimed. Sleepers are woken when a batch becomes claimable: it was submitted, a
 // slot came back, or the row in front of it was the last of its batch; so once per batch, never per row, and never more than it
 // has rows. The consumer is woken once, when the batch it waits for is complete.
+// The gate: of the workers, those with a number below active_ claim; the others sleep apart, on parked_, and are not among the
+// sleepers. set_limits() wakes all of both, so each looks anew on which side it is: no waking-up is spent on a worker that must not
+// claim, and a worker that is parked in the middle of a batch finishes the row in its hands. active_ is at least 1, so rows never
+// wait for ever. What is claimed, and what is written, does not depend on who claims it.
 // Shutdown: close() makes claim() return false everywhere and wakes everybody; a worker inside a row comes out after it.
 // Leases, and whatever an error may hold, are never dropped under the lock: dropping a lease calls back into slot_returned().
 #pragma once
@@ -17,6 +21,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,11 +53,13 @@ class ClaimQueue {
   void close();
   bool empty() const;
   LoaderMoment moment() const;  // without threads
+  // Any thread. At least 1 each.
+  void set_limits(int active_workers, int slots);
 
   // --- workers, and the consumer when it works itself ---
   // Settles the row in `claim`, if there is one, with its failure, if there was any; then claims the next one.
-  bool next_claim(Claim& claim, RowFailure& failure);            // sleeps until there is a row; false: closed
-  bool next_claim_of_oldest(Claim& claim, RowFailure& failure);  // false: the oldest batch has no more rows, or there is no batch
+  bool next_claim(Claim& claim, RowFailure& failure, int worker = 0);  // sleeps until there is a row; false: closed
+  bool next_claim_of_oldest(Claim& claim, RowFailure& failure);        // false: the oldest batch has no more rows, or there is no batch
 
   const BatchRing& ring() const { return *ring_; }
 
@@ -74,11 +81,12 @@ class ClaimQueue {
   std::unique_ptr<BatchRing> ring_;
 
   mutable std::mutex mutex_;  // guards everything below
-  std::condition_variable work_, complete_;
+  std::condition_variable work_, parked_, complete_;
   std::deque<std::shared_ptr<BatchTask>> tasks_;
   size_t claim_ = 0;
   size_t last_bytes_ = 0;  // of the last batch whose size was known: the guess for those whose shape only their rows tell
   int64_t sleeping_ = 0;
+  int active_ = std::numeric_limits<int>::max();
   bool consumer_waits_ = false;
   bool closed_ = false;
 };

@@ -114,6 +114,9 @@ class DataLoader {
   // Throws the batch's Error; the batch counts as handed out.
   virtual Status next(Batch& out, int timeout_ms) = 0;
 
+  // How many of the threads claim samples, and how many batches may be in memory, from now on; at least 1 each. Any thread, at any
+  // time: batches and their order do not depend on it.
+  virtual void set_limits(int active_threads, int slots) = 0;
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
   virtual LoaderMoment moment() const = 0;  // any thread; waits for no sample

@@ -28,7 +28,7 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
   }
   try {
     for (int i = 0; i < options_.threads; ++i)
-      threads_.start("millrace-" + std::to_string(i), [this, i = static_cast<size_t>(i)] { run(*workers_[i], clocks_[i]); });
+      threads_.start("millrace-" + std::to_string(i), [this, i] { run(i); });
   } catch (...) {
     close();
     throw;
@@ -79,11 +79,12 @@ void Engine::end_epoch() {
   if (phase_ == Phase::open) phase_ = Phase::ended;
 }
 
-void Engine::run(RowWorker& worker, const std::shared_ptr<StageClock>& clock) {
-  const StageLife life(clock, Stage::collate);
+void Engine::run(int number) {
+  RowWorker& worker = *workers_[static_cast<size_t>(number)];
+  const StageLife life(clocks_[static_cast<size_t>(number)], Stage::collate);
   Claim claim;
   RowFailure failure;
-  while (queue_->next_claim(claim, failure))
+  while (queue_->next_claim(claim, failure, number))
     while (!worker.step(*claim.task, claim.row, failure) && !claim.task->abandoned.load(std::memory_order_relaxed)) {
     }
 }

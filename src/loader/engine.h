@@ -5,7 +5,7 @@
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
 // same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
 // Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() and
-// moment() from any (their own locks).
+// moment() and set_limits() from any (their own locks).
 // Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
 #pragma once
 
@@ -43,13 +43,14 @@ class Engine {
   void close();
   LoaderStats stats() const;
   LoaderMoment moment() const;
+  void set_limits(int active_threads, int slots) { queue_->set_limits(active_threads, slots); }
   std::vector<StageReading> clocks() const;  // of its threads
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
   // and the destructor must run on another thread.
   bool on_own_thread() const { return threads_.holds_current(); }
 
  private:
-  void run(RowWorker& worker, const std::shared_ptr<StageClock>& clock);
+  void run(int number);
   void work(int64_t deadline_ns);
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);

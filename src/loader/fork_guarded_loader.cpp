@@ -37,6 +37,7 @@ class ForkGuardedLoader final : public DataLoader {
   void skip(std::span<const int64_t> indices) override { engine().skip(indices); }
   void end_epoch() override { engine().end_epoch(); }
   Status next(Batch& out, int timeout_ms) override { return engine().next(out, timeout_ms); }
+  void set_limits(int active_threads, int slots) override { engine().set_limits(active_threads, slots); }
   void close() override {
     if (!in_child()) engine_->close();
   }

@@ -17,6 +17,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 import millrace
 
 COUNT = 10
+TUNING = ["memory_budget", "tune_file"]
 RANKS = ("equal_steps", "auto_epoch", "process_group", "mesh_dim", "device", "prefetch_to_device", "decode", "flight")
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def test_it_is_a_torch_loader_and_generic():
 def test_the_signature_is_torchs_and_ours():
     torchs = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
     ours = inspect.signature(millrace.DataLoader.__init__).parameters
-    assert list(ours) == [*torchs, "native", "on_error", "worker_method", "snapshot_every_n_steps", *RANKS]
+    assert list(ours) == [*torchs, "native", "on_error", "worker_method", "snapshot_every_n_steps", *RANKS, *TUNING]
     assert all((ours[name].kind, ours[name].default) == (torchs[name].kind, torchs[name].default) for name in torchs)
     assert all(ours[name].kind is inspect.Parameter.KEYWORD_ONLY for name in ("native", "on_error"))
 

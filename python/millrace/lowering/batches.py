@@ -82,12 +82,18 @@ class BatchJob:
     leaves_out = False
     counts_occurrences = False
     on_device = False
+    shares_batches = grows = False
+
+    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+        return threads * self._at_once(threads, batch_size) + 2
+
+    def _at_once(self, threads: int, batch_size: Optional[int]) -> int:
+        return self.source.dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> PoolEngine:
-        dataset = self.source.dataset
-        at_once = dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
-        slots = threads * at_once + 2
-        return PoolEngine(dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate)), threads, slots, at_once)
+        dataset, slots = self.source.dataset, self.usual_slots(threads, batch_size)
+        maker = dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate))
+        return PoolEngine(maker, threads, slots, self._at_once(threads, batch_size))
 
     def rows(self, batch: Any) -> np.ndarray:
         """The dataset's indices of one index list of the sampler; IndexError and TypeError as a list's."""

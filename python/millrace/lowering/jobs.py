@@ -36,6 +36,7 @@ class Engine(Protocol):
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def moment(self) -> dict[str, Any]: ...
+    def set_limits(self, threads: int, slots: int) -> None: ...
     def clocks(self) -> list[Any]: ...
 
 
@@ -48,7 +49,16 @@ class Job(Protocol):
     """Whether a sample depends on how often its index came before in the epoch."""
 
     on_device: bool
-    """Whether its engine's batches are on the loader's device already."""
+    """Whether its engine's batches are on the loader's device already. Such an engine has no set_limits()."""
+
+    shares_batches: bool
+    """Whether threads share the rows of a batch; else each makes whole ones."""
+
+    grows: bool
+    """Whether its engine has a use for more slots than usual."""
+
+    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+        """Batches in memory at once, the consumer's included, unless the engine is told otherwise."""
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         """A new engine, which belongs to the caller. threads=0: it works inside next(). memory: batches', "system" or "page-locked"."""
@@ -90,6 +100,7 @@ class ImageJob:
     leaves_out = True
     counts_occurrences = True
     on_device = False
+    shares_batches = grows = True
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
@@ -99,6 +110,9 @@ class ImageJob:
 
     def slots(self, batch_size: Optional[int]) -> int:
         return slots_for(self.pipeline, batch_size)
+
+    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+        return self.slots(batch_size)
 
     def rows(self, batch: Iterable[Any]) -> Any:
         """File indices of one index list of the sampler. Errors are those of indexing a list."""
@@ -141,12 +155,15 @@ class RowsJob:
     leaves_out = False
     counts_occurrences = False
     on_device = False
+    shares_batches = grows = True
+
+    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+        return ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
         ahead = self._advise()
         fields = [column.field(ahead) for column in self.row_set.columns]
-        slots = ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
-        gather = _core.RowGather(fields, self.row_set.length, threads, slots, memory)
+        gather = _core.RowGather(fields, self.row_set.length, threads, self.usual_slots(threads, batch_size), memory)
         return RowsEngine(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)
 
     def _advise(self) -> bool:
@@ -227,6 +244,9 @@ class RowsEngine:
         self._fetched["batches"] += 1
         self._fetched["samples"] += operator.length_hint(indices)
         return batch
+
+    def set_limits(self, threads: int, slots: int) -> None:
+        self._gather.set_limits(threads, slots)
 
     def close(self) -> None:
         self._gather.close()

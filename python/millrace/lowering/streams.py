@@ -46,6 +46,8 @@ class StreamJob:
     by_torch: bool
     in_lists: bool  # the stages give lists of the samples of a batch
     handler: Optional[Handler]  # of pictures that cannot be decoded
+    on_device = grows = False
+    shares_batches = True
 
     def samples(self) -> Iterator[Any]:
         """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
@@ -64,6 +66,9 @@ class StreamJob:
     @property
     def slots(self) -> int:
         return slots_for(self.pipeline, self.batch_size)
+
+    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+        return self.slots
 
     def collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
         """`pictures` and the columns of the other fields, as the rule makes them of tuples."""

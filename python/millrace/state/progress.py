@@ -44,7 +44,7 @@ class Progress(Remembering):
         self._equal_steps: Optional[str] = loader.equal_steps
         self._declared = declared_steps(loader)
         self._part = part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
-        self.workers: int = loader.num_workers
+        self.workers = int(loader.num_workers)
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
         self.epoch: int = 0
         self.left_out: Callable[[], int] = int  # samples that on_error="skip" has left out since the iterator was made

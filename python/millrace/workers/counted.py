@@ -32,11 +32,11 @@ class Counted:
         self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
 
     def __next__(self) -> Any:
-        counters, ledger = self._record.counters, self._record.ledger
+        counters, ledger, tuning = self._record.counters, self._record.ledger, self._record.tuning
         started = time.perf_counter()
         before = ledger.begin(HANDOVER)
         try:
-            batch = super().__next__()  # type: ignore[misc]
+            batch = super().__next__() if tuning is None else tuning.next(super().__next__)  # type: ignore[misc]
             if self._progress.log is not None:
                 self._progress.log.hash(batch)
         except StopIteration:

@@ -188,7 +188,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     # ---------------------------------------------------------------- epochs and batches
 
-    def _get_data(self) -> Any:
+    def _take_answer(self) -> Any:
         """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while not self._arrived:

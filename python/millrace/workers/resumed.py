@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+import sys
+import weakref
+from typing import Any, NamedTuple, Optional
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..run_record import RunRecord
 from ..state import FedSampler, Progress
+from .task_gate import TaskGate
 
 
 class Answer(NamedTuple):
@@ -26,6 +30,7 @@ class Resumed:
     """Mixin before torch's iterator with workers. `_begin` comes first, `_fed` before the first `_reset`."""
 
     _progress: Progress
+    _gate: Optional[TaskGate] = None
     _handed_out: Any = None  # the Answer that torch's logic is given the batch of
 
     def _begin(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -44,6 +49,11 @@ class Resumed:
 
     def _fed(self) -> None:
         self._index_sampler = FedSampler(self._index_sampler, self._progress.feed)
+        if (tuning := self._record.tuning) is not None:  # type: ignore[attr-defined]
+            gate = self._gate = TaskGate(self._index_queues)  # type: ignore[has-type]
+            self._index_queues = gate.queues
+            workers = self._num_workers if tuning.room.tunes_threads else 0  # type: ignore[attr-defined]
+            tuning.attach(functools.partial(_set_limits, weakref.ref(gate), workers), self._record)  # type: ignore[attr-defined]
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._check_owner()  # type: ignore[attr-defined]
@@ -70,10 +80,28 @@ class Resumed:
                 self._workers_status[worker] = False  # type: ignore[attr-defined]
             for _ in range((self._progress.places.last + 1) % self._num_workers):  # type: ignore[attr-defined]
                 next(self._worker_queue_idx_cycle)  # type: ignore[attr-defined]
+        if self._gate is not None:
+            self._gate.pump(self._rcvd_idx)  # type: ignore[attr-defined]
         super()._try_put_index()  # type: ignore[misc]
+
+    def _get_data(self) -> Any:
+        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
+        if self._gate is None:
+            return self._take_answer()  # type: ignore[attr-defined]
+        self._gate.pump(self._rcvd_idx)  # type: ignore[attr-defined]
+        number, data = self._take_answer()  # type: ignore[attr-defined]
+        if data is not None:
+            self._gate.answered()
+        return number, data
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:
         answer, self._handed_out = self._handed_out, None
         if answer is not None:
             self._progress.turn(answer.number, worker_idx, answer.state, answer.rows, answer.draws)
         return super()._process_data(data, worker_idx)  # type: ignore[misc]
+
+
+def _set_limits(gate: weakref.ref[TaskGate], workers: int, threads: int, slots: int) -> None:
+    """With all of `workers` at work, each may have its next tasks in its pipe; the consumer's batch is not one ahead."""
+    if (alive := gate()) is not None:
+        alive.set_limits(threads if threads < workers else sys.maxsize, slots - 1)

@@ -202,7 +202,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._fed()
         self._reset(loader, first_iter=True)
 
-    def _get_data(self) -> Any:
+    def _take_answer(self) -> Any:
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
             try:

@@ -216,5 +216,24 @@ TEST_P(Gather, AForkedChildLeavesItAlone) {
   }
 }
 
+TEST(GatherEngine, LimitsMayChangeAtAnyTime) {
+  GatherEngine engine(3, 2, 2);
+  std::thread limits([&engine] {
+    for (int i = 0; i < 1000; ++i) engine.set_limits(1 + i % 4, 1 + i % 3);
+  });
+  std::vector<Lease> leases;
+  for (int64_t i = 0; i < 4; ++i) engine.submit(batch(i));
+  for (int64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(next(engine, leases), Status::ready);
+    ASSERT_TRUE(holds(leases, i));
+    engine.submit(batch(i + 4));
+  }
+  limits.join();
+  engine.set_limits(1, 5);
+  EXPECT_EQ(engine.slots(), 5);
+  EXPECT_THROW(engine.set_limits(0, 1), Error);
+  EXPECT_THROW(engine.set_limits(1, 0), Error);
+}
+
 }  // namespace
 }  // namespace millrace

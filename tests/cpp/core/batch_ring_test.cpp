@@ -205,5 +205,25 @@ TEST_F(Ring, ManyThreadsNeverShareASlot) {
   EXPECT_GT(acquired, 0);
 }
 
+TEST(BatchRing, TheBoundMayChangeWhileSlotsAreOut) {
+  BatchRing ring(3);
+  std::vector<Lease> held;
+  for (int i = 0; i < 3; ++i) held.push_back(std::move(*ring.try_acquire(100)));
+  ring.set_slots(1);
+  EXPECT_EQ(ring.slots(), 1);
+  held.pop_back();
+  EXPECT_FALSE(ring.try_acquire(100)) << "two are still out";
+  held.clear();
+  {
+    const auto only = ring.try_acquire(100);
+    EXPECT_TRUE(only);
+    EXPECT_FALSE(ring.try_acquire(100));
+    ring.set_slots(2);
+    EXPECT_TRUE(ring.try_acquire(100));
+  }
+  EXPECT_EQ(ring.overflow_count(), 0);
+  EXPECT_THROW(ring.set_slots(0), Error);
+}
+
 }  // namespace
 }  // namespace millrace

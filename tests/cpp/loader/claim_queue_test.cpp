@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace millrace {
 namespace {
@@ -108,6 +112,65 @@ TEST_F(Queue, CloseWakesASleepingWorkerAndAWaitingConsumer) {
   queue_->close();
   worker.join();
   EXPECT_THROW(push(1), Error);
+}
+
+TEST_F(Queue, AParkedWorkerClaimsNothingUntilItIsLetIn) {
+  queue_->set_limits(1, 2);
+  std::atomic<int> claimed{0};
+  std::thread worker([&] {
+    Claim claim;
+    RowFailure none;
+    while (queue_->next_claim(claim, none, 1)) ++claimed;
+  });
+  push(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(claimed, 0);
+  queue_->set_limits(2, 2);
+  while (claimed < 2) std::this_thread::yield();
+  queue_->close();
+  worker.join();
+  EXPECT_THROW(queue_->set_limits(0, 2), Error);
+  EXPECT_THROW(queue_->set_limits(1, 0), Error);
+}
+
+TEST_F(Queue, WithFewerSlotsABatchWaitsForItsOwn) {
+  queue_->set_limits(1, 1);
+  push(1);
+  push(1);
+  Claim first = claim();
+  settle_inline(first);
+  auto kept = queue_->pop_complete(0);
+  EXPECT_EQ(queue_->ring().slots(), 1);
+  queue_->set_limits(1, 2);
+  EXPECT_EQ(claim().task->id, 1);
+  EXPECT_EQ(queue_->ring().overflow_count(), 0);
+}
+
+// Limits go up and down under workers and a consumer; each batch is whole, in order, and nobody sleeps for ever.
+TEST_F(Queue, LimitsMayChangeAtAnyTime) {
+  constexpr int kWorkers = 4, kBatches = 400;
+  std::vector<std::thread> workers;
+  std::atomic<int64_t> rows{0};
+  for (int i = 0; i < kWorkers; ++i)
+    workers.emplace_back([this, i, &rows] {
+      Claim claim;
+      RowFailure none;
+      while (queue_->next_claim(claim, none, i)) ++rows;
+    });
+  std::thread limits([this] {
+    for (int i = 0; i < 2000; ++i) queue_->set_limits(1 + i % 5, 1 + i % 3);
+  });
+  for (int i = 0; i < 4; ++i) push(3);
+  for (int i = 0; i < kBatches; ++i) {
+    std::shared_ptr<BatchTask> task;
+    while (!task) task = queue_->pop_complete(now_ns() + 10'000'000);
+    EXPECT_EQ(task->id, i);
+    if (i + 4 < kBatches) push(3);
+  }
+  limits.join();
+  queue_->close();
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_EQ(rows, 3 * kBatches);
 }
 
 TEST_F(Queue, ALeaseMayComeBackAfterTheQueueIsGone) {

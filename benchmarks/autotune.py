@@ -1,0 +1,262 @@
+"""num_workers="auto" and prefetch_factor="auto" against every point of a grid by hand, on five real pipelines, each with its training loop.
+
+    python -m benchmarks.autotune [--scenario jpegs sleeps ...] [--seconds 60] [--rounds 5] [--out FILE.jsonl]
+
+Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting; each round is one epoch
+of each side, as many batches each, in turns. The grid is what the same budget of CPUs allows by hand. Each repeat is one line of JSON;
+those of "auto" also say what it had chosen, and the run fails where that is not within the budget.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset, TensorDataset
+
+from benchmarks import probes
+from benchmarks.compare import interval
+from benchmarks.harness import QUIET_SHARE, revision
+from benchmarks.runs import run_scenarios
+from millrace import DataLoader, transforms
+from millrace.datasets import ImageFolder
+
+PREFETCH = (1, 2, 4, 8)
+HTTP_LATENCY_S = 0.02
+
+
+class Sleeps(Dataset):
+    """Samples that wait 4 ms and then take about 0.2 ms of Python."""
+
+    def __len__(self) -> int:
+        return 1600
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        time.sleep(0.004)
+        value = sum(range(4000))
+        return torch.full((256,), float(index)), value
+
+
+class FromHttp(Dataset):
+    """Samples of 64 KiB, a request each, of a server that answers after 20 ms."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __len__(self) -> int:
+        return 320
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        with urllib.request.urlopen(f"{self.address}/{index}") as answer:
+            return torch.from_numpy(np.frombuffer(answer.read(), np.uint8).copy())
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        time.sleep(HTTP_LATENCY_S)
+        self.send_response(200)
+        self.send_header("Content-Length", str(65536))
+        self.end_headers()
+        self.wfile.write(bytes([int(self.path[1:]) % 251]) * 65536)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+def _serve(pipe: Any) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    pipe.send(server.server_address[1])
+    server.serve_forever()
+
+
+@contextlib.contextmanager
+def http_server(folder: str) -> Iterator[Dataset]:
+    mine, its = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(its,), daemon=True)
+    process.start()
+    try:
+        yield FromHttp(f"http://127.0.0.1:{mine.recv()}")
+    finally:
+        process.terminate()
+        process.join()
+
+
+@contextlib.contextmanager
+def jpegs(folder: str) -> Iterator[Dataset]:
+    """Pictures of 500 x 375 pixels, each a photograph's size in bytes, in one class."""
+    target = Path(folder) / "class"
+    target.mkdir(exist_ok=True)
+    generator = np.random.default_rng(0)
+    for i in range(400):
+        coarse = generator.integers(0, 256, (47, 63, 3), np.uint8)
+        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(target / f"{i}.jpg", quality=92)
+    chain = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    yield ImageFolder(folder, chain)
+
+
+def in_memory(make: Callable[[], Dataset]) -> Callable[[str], Any]:
+    return lambda folder: contextlib.nullcontext(make())
+
+
+def sleeping(seconds: float) -> Callable[[Any], None]:
+    return lambda batch: time.sleep(seconds)
+
+
+def computing(seconds: float) -> Callable[[Any], None]:
+    """A step on the CPU, as long as it takes there: it is slower where threads take the CPU from it."""
+    matrix = torch.rand(160, 160)
+    started, rounds = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        matrix @ matrix
+        rounds += 1
+
+    def step(batch: Any) -> None:
+        for _ in range(rounds):
+            matrix @ matrix
+
+    return step
+
+
+@dataclass(frozen=True)
+class TuneScenario:
+    """`dataset(folder)`: a context whose value is the dataset; `step()`: makes the training loop's step."""
+
+    name: str
+    dataset: Callable[[str], Any]
+    batch: int
+    step: Callable[[], Callable[[Any], None]]
+
+
+SCENARIOS = {s.name: s for s in (
+    TuneScenario("jpegs", jpegs, 32, lambda: sleeping(0.005)),
+    TuneScenario("sleeps", in_memory(Sleeps), 16, lambda: sleeping(0.002)),
+    TuneScenario("rows", in_memory(lambda: TensorDataset(torch.rand(2000, 100_000), torch.arange(2000))), 32, lambda: sleeping(0.001)),
+    TuneScenario("http", http_server, 8, lambda: sleeping(0.005)),
+    TuneScenario("busy_consumer", jpegs, 16, lambda: computing(0.03)),
+)}
+
+
+def grid(cpus: int) -> list[tuple[int, int]]:
+    workers = sorted({1, cpus, *(n for n in (2, 3, 4, 6, 8, 12, 16, 24, 32) if n <= cpus)})
+    return list(itertools.product(workers, PREFETCH))
+
+
+def make(dataset: Dataset, scenario: TuneScenario, workers: Any, prefetch: Any) -> DataLoader:
+    return DataLoader(dataset, scenario.batch, shuffle=True, num_workers=workers, prefetch_factor=prefetch, persistent_workers=True)
+
+
+def check(first: DataLoader, second: DataLoader, batches: int = 8) -> None:
+    """Both give the same batches. Raises AssertionError."""
+    seen: list[list[Any]] = []
+    for loader in (first, second):
+        torch.manual_seed(0)
+        seen.append([batch if isinstance(batch, list) else [batch] for batch in itertools.islice(loader, batches)])
+    assert len(seen[0]) == len(seen[1]) > 0
+    for mine, other in zip(*seen):
+        assert all(torch.equal(a, b) for a, b in zip(mine, other)), "the sides' batches differ"
+
+
+def check_budget(tuned: dict[str, Any], overflow: int) -> None:
+    budget = tuned["budget"]
+    assert tuned["threads"] <= budget["threads"], tuned
+    assert tuned["slots"] * (tuned["batch_bytes"] or 0) <= tuned["peak_bytes"] <= budget["memory_bytes"], tuned
+    assert overflow == 0, "a batch was made outside of the slots"
+
+
+def epoch(loader: DataLoader, step: Callable[[Any], None]) -> int:
+    batches = 0
+    for batch in loader:
+        step(batch)
+        batches += 1
+    return batches
+
+
+def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
+              "machine": probes.machine(), "versions": {"torch": torch.__version__}, "kind": "epoch"}
+    with tempfile.TemporaryDirectory() as folder, scenario.dataset(folder) as dataset:
+        step = scenario.step()
+        check(make(dataset, scenario, "auto", "auto"), make(dataset, scenario, len(cpus), 2))  # which keeps batches: not to be counted
+        auto = make(dataset, scenario, "auto", "auto")
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            epoch(auto, step)
+        sides: dict[str, DataLoader] = {"auto": auto}
+        for workers, prefetch in grid(len(cpus)):
+            sides[f"{workers} x {prefetch}"] = make(dataset, scenario, workers, prefetch)
+        quiet = repeat = 0
+        while quiet < rounds and repeat < 2 * rounds:
+            records = []
+            for name, loader in list(sides.items())[:: -1 if repeat % 2 else 1]:
+                timer = probes.Epoch(cpus)
+                batches = epoch(loader, step)
+                record = {**common, "loader": name, "repeat": repeat, **timer.stop(), "batches": batches}
+                if name == "auto":
+                    stats = loader.stats()
+                    record["tuned"] = stats["tuned"]
+                    check_budget(stats["tuned"], stats["overflow_slots"])
+                else:
+                    loader._iterator = None  # idle workers of thirty loaders are no part of this
+                records.append({**record, "batches_per_s": batches / record["seconds"]})
+            assert len({record["batches"] for record in records}) == 1, "the sides had not equally many batches"
+            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
+            yield from ({**record, "quiet": calm} for record in records)
+            quiet += calm
+            repeat += 1
+
+
+def reached(records: list[dict]) -> tuple[str, list[float]]:
+    """(the best grid point, round by round: auto's rate as a share of that point's)."""
+    kept = [r for r in records if r["quiet"]] or records
+    rates: dict[str, dict[int, float]] = {}
+    for record in kept:
+        rates.setdefault(record["loader"], {})[record["repeat"]] = record["batches_per_s"]
+    auto = rates.pop("auto")
+    best = max(rates, key=lambda name: statistics.median(rates[name].values()))
+    return best, [auto[repeat] / rates[best][repeat] for repeat in auto]
+
+
+def table(records: list[dict]) -> str:
+    best, shares = reached(records)
+    low, high = interval(shares)
+    lines = ["| num_workers x prefetch_factor | batches/s, median |", "|---|---:|"]
+    for name in dict.fromkeys(r["loader"] for r in records):
+        median = statistics.median(r["batches_per_s"] for r in records if r["loader"] == name)
+        lines.append(f"| {name}{' (best by hand)' if name == best else ''} | {median:.2f} |")
+    tuned = [r["tuned"] for r in records if "tuned" in r][-1]
+    lines.append(f"\nauto reaches {statistics.median(shares):.1%} ({low:.1%} – {high:.1%}) of the best, with {tuned['threads']} threads "
+                 f"and {tuned['slots']} batches in memory; {tuned['searches']} searches, {tuned['changes']} changes.")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--seconds", type=float, default=60.0, help="that auto has before it is measured")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", default="benchmarks/results/autotune/local.jsonl", help="results are appended to this file")
+    arguments = parser.parse_args()
+
+    def run(name: str, cpus: list[int]) -> Iterator[dict]:
+        return measure(SCENARIOS[name], arguments.seconds, arguments.rounds, cpus)
+
+    run_scenarios(arguments.scenario, arguments.out, run, table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""Controller: finds the number of threads and of batches in memory that serve a training loop best, while it runs.
+
+The model. A loader is a pipeline whose consumer takes batches in order. What counts is batches per second as the consumer sees them, its
+own step included; the share of time in which it waits says who is slower.
+- It waits (2 % or more): the loader is the limit. More threads, then more batches in memory, are tried; then fewer threads, because
+  threads may also stand in each other's way, or in the consumer's.
+- It does not wait: the loader is fast enough, and what it does not need belongs to the training loop. Fewer threads are tried, as long
+  as the loop is not slowed down.
+A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a drift of the load cancels
+out. What lies in the queue from before is skipped. It ends when the difference is clear against the noise that neighbouring windows of
+A show, after four pairs at most, and after one window that is much worse.
+
+Why it settles: `most` more or fewer is halved and doubled, then bisected, between values that lost a trial; a value that lost, or was
+left, is not tried again, so a search ends after about 2 log2(threads) + log2(slots) trials. More must bring 2 %; less must cost no more
+than 1 %, and 1.5 % in one search altogether. Why it does not oscillate: only a load that has changed for three windows in a row (by 10 %,
+and clearly against the noise; or whose limit is the other side now) begins another search, and the time between two searches doubles up
+to ten minutes, until a search has lasted ten times as long.
+
+All this sees only the numbers that note() is given, in seconds; no clock, no thread. Batches do not depend on any setting, so a wrong
+decision costs time and nothing else. A copy or a pickle begins with the setting that was in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Optional
+
+from .bounds import Bounds, Setting
+from .windows import Meter, Noise, Window
+
+WAITS = 0.02  # share of time, from which on the loader is the limit
+MORE_GAIN = 0.02
+LESS_LOSS = 0.01
+LESS_LOSS_OF_SEARCH = 0.015
+MUCH_WORSE = 0.25
+SHIFT = 0.10
+MOST_PAIRS = 4
+ODD_WINDOWS = 3
+CALM = 0.02  # noise of a window, above which windows get longer
+LONGEST_STRETCH = 3.0
+FIRST_PATIENCE_SECONDS = 5.0
+MOST_PATIENCE_SECONDS = 600.0
+MOST_EVENTS = 64
+MOST_LEFT_OUT = 8  # batches, where an epoch begins: short epochs must say something, too
+
+Knob = Literal["threads", "slots"]
+Steps = Generator[Setting, Window, Any]
+
+
+@dataclass
+class Bracket:
+    """Of one knob: the values next to the one in force that were tried and are not wanted."""
+
+    below: Optional[int] = None
+    above: Optional[int] = None
+
+    def lower(self, value: int, least: int) -> Optional[int]:
+        """The next value to try below `value`; None: there is none."""
+        if self.below is None:
+            return max(least, value // 2) if value > least else None
+        return _between(self.below, value)
+
+    def higher(self, value: int, most: int) -> Optional[int]:
+        if self.above is None:
+            return min(most, value * 2) if value < most else None
+        return _between(value, min(self.above, most + 1))
+
+
+def _between(low: int, high: int) -> Optional[int]:
+    """The middle of two values, unless they are nearly the same."""
+    return (low + high) // 2 if high - low > max(1, high // 8) else None
+
+
+class Controller:
+    """`setting` is what is to be in force; note() of each batch, and `bounds` where they change, may change it.
+
+    `start`: where to begin; `settled`: it is known to be good, so it is only watched. `events`: what was decided, the latest 64, as
+    {"at": seconds measured, "threads", "slots", "why"}.
+    """
+
+    def __init__(self, bounds: Bounds, start: Setting, settled: bool = False) -> None:
+        self._bounds = bounds
+        self._base = self.setting = bounds.fit(start)
+        self._starts_settled = settled
+        self.settled = False
+        self.searches = 0
+        self.changes = 0
+        self.rate = 0.0  # batches per second in force, of the last window
+        self.waiting = 0.0  # share of time, of the last window
+        self.events: list[dict[str, Any]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._meter = Meter()
+        self._noise = Noise()
+        self._patience = FIRST_PATIENCE_SECONDS
+        self._searched_at = 0.0
+        self._event("from the file of tuned settings" if self._starts_settled else "to begin with")
+        self._steps: Steps = self._run()
+        self._change(next(self._steps))
+
+    @property
+    def bounds(self) -> Bounds:
+        return self._bounds
+
+    def set_bounds(self, bounds: Bounds) -> None:
+        """At once: what does not fit into them is not in force any more when this returns."""
+        if bounds == self._bounds:
+            return
+        self._bounds = bounds
+        base = bounds.fit(self._base)
+        if base == self._base:
+            self._change(self.setting)  # a trial's may not fit
+            return
+        self._base = base
+        self._event("the bounds have changed")
+        self._steps = self._run()
+        self._change(next(self._steps))
+
+    def restart(self) -> None:
+        """An epoch begins with an empty pipeline: the next batches say little."""
+        self._meter.leave_out(min(self.setting.slots, MOST_LEFT_OUT))
+
+    def note(self, wait: float, step: float) -> bool:
+        """A batch was handed out: `wait` seconds were spent on it, behind a `step` of the consumer's. Whether `setting` has changed."""
+        window = self._meter.add(wait, step)
+        if window is None:
+            return False
+        return self._change(self._steps.send(window))
+
+    def _change(self, setting: Setting) -> bool:
+        setting = self._bounds.fit(setting)
+        if setting == self.setting:
+            return False
+        self._meter.skip(max(self.setting.slots, setting.slots) + 1)
+        self.setting = setting
+        self.changes += 1
+        return True
+
+    def _event(self, why: str) -> None:
+        event = {"at": round(self._meter.seconds, 3), "threads": self._base.threads, "slots": self._base.slots, "why": why}
+        self.events = [*self.events[-(MOST_EVENTS - 1) :], event]
+
+    # ---------------------------------------------------------------- the search: yields a setting, is sent a window of it
+
+    def _run(self) -> Steps:
+        last = yield from self._calibrate()
+        while True:
+            if not self._starts_settled:
+                self.settled = False
+                self.searches += 1
+                self._searched_at = self._meter.seconds
+                last = yield from self._search(last)
+            self._starts_settled = False
+            self.settled = True
+            last = yield from self._watch(last)
+
+    def _measure(self) -> Steps:
+        """A window of the setting in force."""
+        window = yield self._base
+        self.rate, self.waiting = window.batches / max(window.seconds, 1e-9), window.waiting
+        return window
+
+    def _calibrate(self) -> Steps:
+        """Until two windows agree: pipelines start slowly. Then what windows differ by."""
+        last = yield from self._measure()
+        for _ in range(6):
+            window = yield from self._measure()
+            difference = window.level - last.level
+            self._noise.add(difference)
+            last = window
+            if abs(difference) < SHIFT / 2:
+                break
+        self._meter.stretch = min(LONGEST_STRETCH, max(1.0, (self._noise.spread / CALM) ** 2))
+        return last
+
+    def _search(self, last: Window) -> Steps:
+        brackets: dict[Knob, Bracket] = {"threads": Bracket(), "slots": Bracket()}
+        least_slots = self._base.slots  # to save memory, no fewer than it began with
+        lost = 0.0
+        shifts = 0
+        while (move := self._next_move(brackets, last.waiting, least_slots)) is not None:
+            knob, value = move
+            now = getattr(self._base, knob)
+            candidate = self._bounds.fit(replace(self._base, **{knob: value}))
+            bracket = brackets[knob]
+            if getattr(candidate, knob) == now:
+                setattr(bracket, "above" if value > now else "below", value)
+                continue
+            wanted = MORE_GAIN if value > now else -max(0.003, min(LESS_LOSS, LESS_LOSS_OF_SEARCH - lost))
+            gain, taken, last = yield from self._trial(last, candidate, wanted)
+            if gain is None and shifts < 3:  # the load has changed meanwhile: what was found out before says nothing any more
+                shifts += 1
+                brackets, lost = {"threads": Bracket(), "slots": Bracket()}, 0.0
+                continue
+            if not taken:
+                setattr(bracket, "above" if value > now else "below", value)
+                continue
+            setattr(bracket, "below" if value > now else "above", now)
+            lost += max(0.0, -(gain or 0.0))
+            self._base = candidate
+            self._event(f"{(gain or 0.0):+.1%} with {'more' if value > now else 'fewer'} {knob} than {now}")
+            last = yield from self._measure()
+        return last
+
+    def _next_move(self, brackets: dict[Knob, Bracket], waiting: float, least_slots: int) -> Optional[tuple[Knob, int]]:
+        base, bounds = self._base, self._bounds
+        threads, slots = brackets["threads"], brackets["slots"]
+        if waiting >= WAITS:
+            moves = [
+                ("threads", threads.higher(base.threads, bounds.threads)),
+                ("slots", slots.higher(base.slots, bounds.slots)),
+                ("threads", _gently(threads.lower(base.threads, bounds.least_threads), base.threads)),
+            ]
+        else:
+            moves = [
+                ("threads", threads.lower(base.threads, bounds.least_threads)),
+                ("slots", slots.lower(base.slots, least_slots)),
+            ]
+        return next(((knob, value) for knob, value in moves if value is not None), None)  # type: ignore[misc]
+
+    def _trial(self, before: Window, candidate: Setting, wanted: float) -> Steps:
+        """(gain, whether it is taken, the last window of the setting in force); gain None: the load was not the same all the time."""
+        gains: list[float] = []
+        while True:
+            tried = yield candidate
+            if tried.level - before.level < -max(MUCH_WORSE, 4 * self._noise.spread):
+                after = yield from self._measure()
+                if after.level - before.level < -MUCH_WORSE:
+                    return None, False, after
+                return tried.level - before.level, False, after
+            after = yield from self._measure()
+            difference = after.level - before.level
+            if abs(difference) > max(2 * SHIFT, 5 * self._noise.spread):
+                return None, False, after
+            self._noise.add(difference)
+            gains.append(tried.level - (before.level + after.level) / 2)
+            before = after
+            mean = sum(gains) / len(gains)
+            error = 1.5 * self._noise.spread * (1.5 / len(gains)) ** 0.5
+            if mean - error > wanted:
+                return mean, True, after
+            if mean + error < wanted or len(gains) >= MOST_PAIRS:
+                return mean, mean > wanted, after
+
+    def _watch(self, last: Window) -> Steps:
+        """Returns when the load has become another one, and it is time for another search."""
+        known = [last]
+        while len(known) < ODD_WINDOWS:
+            known.append((yield from self._measure()))
+        usual = sum(window.level for window in known) / len(known)
+        waited = sum(window.waiting for window in known) / len(known)
+        odd = 0
+        while True:
+            window = yield from self._measure()
+            changed = abs(window.level - usual) > max(SHIFT, 4 * self._noise.spread)
+            turned = window.waiting > 4 * WAITS if waited < WAITS else window.waiting < WAITS / 2
+            odd = odd + 1 if changed or turned else 0
+            since = self._meter.seconds - self._searched_at
+            if odd >= ODD_WINDOWS and since >= self._patience:
+                calm = since >= 10 * self._patience
+                self._patience = FIRST_PATIENCE_SECONDS if calm else min(MOST_PATIENCE_SECONDS, 2 * self._patience)
+                self._event("the load has changed")
+                return window
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_steps"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._steps = self._run()
+        self._starts_settled |= self.settled
+        self._change(next(self._steps))
+
+
+def _gently(value: Optional[int], now: int) -> Optional[int]:
+    """Where the loader is the limit, half the threads would cost too much for a trial that seldom wins."""
+    return None if value is None else max(value, min(now - 1, -(-now * 3 // 4)))

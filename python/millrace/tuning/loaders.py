@@ -1,0 +1,77 @@
+"""What of a loader can be tuned: from its arguments and its plan to a Tuning."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from torch.utils.data.dataloader import _DatasetKind
+
+from ..devices import batch_memory
+from .budget import Budget, checked_memory
+from .numbers import Auto
+from .tune_file import description, tune_path
+from .tuning import Room, Tuning
+
+_MOST_SLOTS = 64
+
+
+def tuning_of(loader: Any, plan: Any, engine: str) -> Optional[Tuning]:
+    """For an iterator that runs `plan` on `engine`, which goes on from what the loader has; None: nothing is "auto", or can be."""
+    room = _room(loader, plan.job, engine)
+    if room is None:
+        return None
+    what, path = description(loader, engine, plan.job is not None), tune_path(loader.tune_file)
+    old: Optional[Tuning] = loader._millrace_tuning
+    if old is not None and (old.room, old.what) == (room, what):
+        return old
+    return Tuning(room, Budget.of_machine(checked_memory(loader.memory_budget)), what, path)
+
+
+def tuning_lines(loader: Any, plan: Any, engine: str) -> list[str]:
+    """For explain()."""
+    if not _is_auto(loader):
+        return []
+    tuning = tuning_of(loader, plan, engine)
+    return [f"tuning: {'fixed — ' + _why_not(loader, plan.job, engine) if tuning is None else tuning.sentence()}"]
+
+
+def _is_auto(loader: Any) -> bool:
+    return isinstance(loader.num_workers, Auto) or isinstance(loader.prefetch_factor, Auto)
+
+
+def _why_not(loader: Any, job: Any, engine: str) -> str:
+    if engine == "inline":
+        return "without workers there is nothing to choose"
+    if job is not None:
+        return "the device's decoder and the threads share the work by decode="
+    if loader.on_error == "skip":
+        return 'on_error="skip" asks for batches anew, and in which order must not depend on speed'
+    return "in_order=False hands out what is ready first"
+
+
+def _room(loader: Any, job: Any, engine: str) -> Optional[Room]:
+    workers = loader.num_workers
+    if not _is_auto(loader) or engine == "inline":
+        return None
+    batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1
+    lists = workers * (loader.prefetch_factor or 2)
+    if job is None:
+        if loader.on_error == "skip" or not loader.in_order:
+            return None
+        usual, most, rows = (2 * workers if isinstance(loader.prefetch_factor, Auto) else lists) + 1, lists + 1, 1
+    else:
+        if job.on_device:
+            return None
+        usual = job.usual_slots(workers, loader.batch_size)
+        most = min(_MOST_SLOTS, max(lists, usual)) if job.grows else usual
+        rows = batch_size if job.shares_batches else 1
+    counts = job is not None or loader._dataset_kind == _DatasetKind.Map
+    return Room(
+        workers=int(workers),
+        slots=int(most),
+        usual_slots=int(usual),
+        rows=int(rows),
+        tunes_threads=isinstance(workers, Auto) and counts,
+        tunes_slots=isinstance(loader.prefetch_factor, Auto),
+        pinned=batch_memory(loader) != "system",
+    )
