@@ -61,7 +61,7 @@ def test_a_loop_that_is_left_ends_there(of, case):
     ledger = loader.ledger()
     check(ledger)
     assert not ledger["running"]
-    assert wall * 0.98 <= ledger["wall_seconds"] <= wall + 0.04
+    assert wall * 0.98 - 0.05 <= ledger["wall_seconds"] <= wall + 0.04
 
 
 def test_while_it_runs_it_says_so_far():
