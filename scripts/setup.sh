@@ -17,7 +17,7 @@ cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest pytest-xdist hypothesis psutil"
 client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client"
-format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb"
+format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb matplotlib"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
 import torch.utils.data
-from torch.utils.data import Dataset, IterableDataset, Sampler
+from torch.utils.data import Dataset, Sampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from .advice import Advice, advice_of
-from .data_parallel import EQUAL_STEPS, Part, part_of
+from .arguments import checked_arguments
+from .data_parallel import part_of, sampler_of_part
 from .devices import Device, device_of
 from .errors import UnavailableError
 from .flight.dump import known
@@ -24,21 +25,17 @@ from .heavy_lists import memory_advice
 from .installation import Replaceable
 from .iterators import NativeInlineIter, NativeThreadIter
 from .ledger import Ledger, settings_of
-from .lowering import DECODE, Plan, StreamJob, make_plan, order_advice
+from .lowering import Plan, StreamJob, make_plan, order_advice
 from .prefetch import checked_depth, prefetched
 from .report import Report, report_of
 from .run_record import RunRecord
-from .samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
+from .samplers import LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, before_first_epoch, fingerprint
 from .stream_iterator import StreamIter, seen_as_inline
 from .tuning import Tuning, checked_memory, resolved_prefetch, resolved_workers, tuning_lines, tuning_of
 from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
-
-_NATIVE = ("auto", "never", "require")
-_ON_ERROR = ("raise", "skip", "replace")
-_WORKER_METHODS = ("auto", "process", "thread")
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], metaclass=Replaceable):
@@ -159,22 +156,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         memory_budget: Union[None, int, float] = None,
         tune_file: Union[None, str, os.PathLike] = None,
     ) -> None:
-        if native not in _NATIVE:
-            raise ValueError(f"native={native!r} is unknown; use one of {', '.join(map(repr, _NATIVE))}")
-        if on_error not in _ON_ERROR:
-            raise ValueError(f"on_error={on_error!r} is unknown; use one of {', '.join(map(repr, _ON_ERROR))}")
-        if worker_method not in _WORKER_METHODS:
-            raise ValueError(f"worker_method={worker_method!r} is unknown; use one of {', '.join(map(repr, _WORKER_METHODS))}")
-        if equal_steps is not None and equal_steps not in EQUAL_STEPS:
-            raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
-        if decode not in DECODE:
-            raise ValueError(f"decode={decode!r} is unknown; use one of {', '.join(map(repr, DECODE))}")
-        if not isinstance(flight, (bool, FlightRecorder)):
-            raise ValueError(f"flight={flight!r} is no FlightRecorder; use millrace.FlightRecorder(...), True or False")
-        if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
-            raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
+        checked_arguments(native, on_error, worker_method, equal_steps, device, decode, flight)
         if process_group is not None or mesh_dim is not None:
-            sampler, shuffle = _sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
+            sampler, shuffle = sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
             raise ValueError(f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave batch_size out")
         num_workers = resolved_workers(num_workers)
@@ -397,19 +381,3 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     def epoch(self) -> int:
         """How often the latest iterator was reset: 0 but for persistent workers."""
         return 0 if self._millrace_run is None else self._millrace_run.epoch
-
-
-def _sampler_of_part(dataset: Any, sampler: Any, batch_sampler: Any, shuffle: Optional[bool], part: Part) -> tuple[Any, Optional[bool]]:
-    """(sampler, shuffle) of a loader that was given a process_group: its part of the dataset, unless a sampler says which that is."""
-    if isinstance(dataset, IterableDataset):
-        raise ValueError("process_group= divides a map-style dataset; an IterableDataset divides itself, in its __iter__")
-    given = getattr(batch_sampler, "sampler", batch_sampler) if sampler is None else sampler
-    if given is None:
-        return DistributedSampler(dataset, num_replicas=part.size, rank=part.rank, shuffle=bool(shuffle)), None
-    place = getattr(given, "rank", part.rank), getattr(given, "num_replicas", part.size)
-    if place != (part.rank, part.size):
-        raise ValueError(
-            f"the sampler is for rank {place[0]} of {place[1]}, but the process_group makes this rank {part.rank} of {part.size}; leave "
-            "the sampler out, or give it rank and num_replicas of the group"
-        )
-    return sampler, shuffle

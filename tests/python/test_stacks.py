@@ -145,7 +145,7 @@ def plain(value):
     (torch.nn.Sequential(Module()), Module.forward.__code__),
     ([plain], plain.__code__),
     ({"a": plain}, plain.__code__),
-], ids=str)  # fmt: skip
+], ids=lambda value: value.co_name if hasattr(value, "co_name") else type(value).__name__)  # fmt: skip
 @pytest.mark.parametrize("wrap", [
     lambda d: d, lambda d: Subset(d, [0]), lambda d: ConcatDataset([d]), lambda d: Holder(inner=Subset(d, [0]))
 ])  # fmt: skip
