@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
@@ -141,10 +141,15 @@ class TuneScenario:
     step: Callable[[], Callable[[Any], None]]
 
 
+def wide_rows() -> Dataset:
+    """Rows of 400 kB, each ten times, so that an epoch takes longer than it takes to start."""
+    return Subset(TensorDataset(torch.rand(2000, 100_000), torch.arange(2000)), list(range(2000)) * 10)
+
+
 SCENARIOS = {s.name: s for s in (
     TuneScenario("jpegs", jpegs, 32, lambda: sleeping(0.005)),
     TuneScenario("sleeps", in_memory(Sleeps), 16, lambda: sleeping(0.002)),
-    TuneScenario("rows", in_memory(lambda: TensorDataset(torch.rand(2000, 100_000), torch.arange(2000))), 32, lambda: sleeping(0.001)),
+    TuneScenario("rows", in_memory(wide_rows), 32, lambda: sleeping(0.001)),
     TuneScenario("http", http_server, 8, lambda: sleeping(0.005)),
     TuneScenario("busy_consumer", jpegs, 16, lambda: computing(0.03)),
 )}

@@ -99,6 +99,9 @@ class _Shared:
 
     def _make(self, tasks: list[_Task]) -> None:
         if len(tasks) > 1:
+            began, thread = time.monotonic(), threading.current_thread().name
+            for task in tasks:
+                task.began, task.thread = began, thread
             try:
                 batches = self.maker.make_several([task.ticket for task in tasks])
             except Exception:  # one of them meets it again
@@ -230,7 +233,7 @@ class PoolEngine:
             for task in tasks[:claimed] if not task.done and task.began
         ]  # fmt: skip
         complete = sum(task.done for task in tasks)
-        return {"threads": busy, "outstanding": len(tasks), "claimed": claimed, "complete": complete, "slots": self._slots}
+        return {"threads": busy, "outstanding": len(tasks), "claimed": claimed, "complete": complete, "slots": shared.slots}
 
     def clocks(self) -> list[Any]:
         return [clock.read() for clock in self._clocks]

@@ -128,7 +128,8 @@ def test_the_harness_leaves_out_who_is_wrong_and_measures_the_rest(folder: str, 
         assert folder not in json.dumps({**record, "reason": ""}), "results say nothing of where the photos lie"
     for record in (r for r in records if r["kind"] == "epoch"):
         assert record["images"] == 12 and record["batches"] == 1 and record["versions"]["torch"]
-        assert record["images_per_s"] == pytest.approx(12 / record["seconds"]) and record["cpu_seconds"] > 0
+        assert record["images_per_s"] == pytest.approx(12 / record["seconds"])
+        assert record["cpu_seconds"] > 0 or record["seconds"] < 0.05, "CPU time is counted in hundredths of a second"
     memory = next(r for r in records if r["kind"] == "memory")
     assert 20e6 < memory["import_torch_pss_bytes"] < memory["peak_pss_bytes"]
 

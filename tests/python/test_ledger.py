@@ -114,7 +114,7 @@ def test_cpu_time_is_counted_where_it_is_used(engine):
 
 
 def test_a_slow_consumer_is_the_bottleneck():
-    ledger, _, _ = run(DataLoader(Sleepy(200), 4, num_workers=2, persistent_workers=True), step=0.02)
+    ledger, _, _ = run(DataLoader(Sleepy(200), 4, num_workers=2, persistent_workers=True), step=0.06)
     assert ledger["bottleneck"] == "consumer"
     ready = ledger["steps"]["ready"]
     assert np.median(ready[5:-5]) >= 2, ready
