@@ -29,7 +29,7 @@ class Broken(torch.utils.data.Dataset):
 
 @pytest.fixture
 def script(tmp_path):
-    path = tmp_path / "profiled_training.py"
+    path = tmp_path / "profiled.py"
     path.write_text(SCRIPT)
     return path
 
@@ -55,7 +55,7 @@ def test_objects_of_a_script(capsys, script, tmp_path, name):
 
 def test_modules_json_and_a_limit(capsys, script, monkeypatch):
     monkeypatch.chdir(script.parent)
-    status, text, _ = run(capsys, "profiled_training:dataset", "--json", "--samples", 30, "--batch-size", 10, "--workers", 0, "--field", "1")
+    status, text, _ = run(capsys, "profiled:dataset", "--json", "--samples", 30, "--batch-size", 10, "--workers", 0, "--field", "1")
     found = json.loads(text)
     assert status == 0 and found["samples"] == 30 and list(found["fields"]) == ["1"]
 
