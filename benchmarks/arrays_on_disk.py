@@ -22,7 +22,7 @@ from itertools import islice
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 from benchmarks import probes
 from benchmarks.compare import interval
@@ -116,6 +116,20 @@ def write(scenario: ArrayScenario, folder: str) -> str:
     return path
 
 
+class First(Sampler):
+    """The first `count` of a sampler's indices. Fewer of them rather than an epoch left early: workers would go on with batches that
+    nobody takes while the next side is timed."""
+
+    def __init__(self, sampler: Sampler, count: int) -> None:
+        self.sampler, self.count = sampler, count
+
+    def __iter__(self) -> Iterator[int]:
+        return islice(iter(self.sampler), self.count)
+
+    def __len__(self) -> int:
+        return min(self.count, len(self.sampler))
+
+
 def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches.
 
@@ -136,8 +150,8 @@ def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable
 
     for workers in 1, 2:
         add("millrace", workers, millrace.DataLoader, ours, sampler=ours.shuffled(BUFFER_CHUNKS), native="require", auto_epoch=True)
-        add("torch_random", workers, DataLoader, naive, shuffle=True)
-        add("torch_chunks", workers, DataLoader, naive, sampler=ours.shuffled(BUFFER_CHUNKS))
+        add("torch_random", workers, DataLoader, naive, sampler=First(RandomSampler(naive), scenario.limit))
+        add("torch_chunks", workers, DataLoader, naive, sampler=First(ours.shuffled(BUFFER_CHUNKS), scenario.limit))
     return sides
 
 
@@ -145,7 +159,7 @@ def check(name: str, scenario: ArrayScenario, batches: Iterable, limit: int | No
     """Every row once, or `limit` of them, in another order, unchanged. Raises AssertionError."""
     numbers = []
     cached: dict[int, np.ndarray] = {}
-    for batch in batches if limit is None else islice(batches, limit // scenario.batch):
+    for batch in batches:
         for row in batch:
             number = int(row[0, 0])
             numbers.append(number)
@@ -157,11 +171,10 @@ def check(name: str, scenario: ArrayScenario, batches: Iterable, limit: int | No
     assert numbers != sorted(numbers), f"{name}: the order was not shuffled"
 
 
-def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
+def timed_epoch(batches: Iterable, cpus: list[int]) -> dict:
     timer, rows, count = probes.Epoch(cpus), 0, 0
-    start = time.perf_counter()
-    iterator, first = iter(batches), None
-    for batch in iterator if limit is None else islice(iterator, limit):
+    start, first = time.perf_counter(), None
+    for batch in batches:
         first = first or time.perf_counter() - start
         rows += len(batch)
         count += 1
@@ -185,8 +198,7 @@ def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) 
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             workers, epochs = sides[name]
-            limit = scenario.limit // scenario.batch if name.startswith("torch") else None
-            times = timed_epoch(epochs(), cpus, limit)
+            times = timed_epoch(epochs(), cpus)
             records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
                             "rows_per_s": times["rows"] / times["seconds"]})
         calm = max(r["others_share"] for r in records) <= QUIET_SHARE

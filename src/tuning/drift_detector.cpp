@@ -90,7 +90,7 @@ void DriftDetector::watch_series(const std::string& field, const SeriesStats& st
 void DriftDetector::watch_classes(const std::string& field, const FieldStats& stats, const FieldReference& reference, int64_t series) {
   Watched watched{field, "classes", series, {}, {}, false, 0, false};
   const auto which = static_cast<size_t>(series);
-  watched.labels.resize(reference.unseen + 1);
+  watched.labels.resize(reference.class_weights[which].size());
   for (const auto& [number, place] : reference.classes[which]) watched.labels[static_cast<size_t>(place)] = number;
   for (const double share : reference.class_weights[which])
     watched.trackers.emplace_back(Expected{share, share * (1 - share), 1, share > 0 ? 1.0 : 0.0, samples_of(stats.series[which]), 1,

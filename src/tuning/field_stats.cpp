@@ -144,23 +144,28 @@ FieldReference FieldStats::reference() const {
   for (const SeriesStats& each : series) result.series.push_back(each.reference());
   if (lengths) result.lengths = lengths->reference();
   result.rest = kMostClasses;
-  result.unseen = kMostClasses + 1;
+  // Numbers that were dropped while counting cannot be told from new ones: all that are not among the most frequent are one class then.
+  const bool exact = std::all_of(counts.begin(), counts.end(), [](const ValueCounts& each) { return each.exact(); });
+  result.unseen = exact ? kMostClasses + 1 : result.rest;
   for (const ValueCounts& each : counts) {
     auto& places = result.classes.emplace_back();
     auto& weights = result.class_weights.emplace_back(kMostClasses + 2);
     const double total = std::max<double>(1, static_cast<double>(each.total()));
-    double once = 0;
+    double once = 0, frequent = 0;
     for (const auto& [number, count] : each.most_frequent(SIZE_MAX)) {
       const size_t place = std::min(places.size(), result.rest);
       places[number] = static_cast<int>(place);
       weights[place] += static_cast<double>(count) / total;
+      if (place < result.rest) frequent += static_cast<double>(count) / total;
       once += count == 1 ? 1 / total : 0;
     }
-    // New ones are to be expected as often as there were ones that came once (Good, "The population frequencies of species", 1953); those
-    // that were dropped while counting cannot be told from new ones.
-    const double new_ones = std::max(once, each.exact() ? 0.0 : static_cast<double>(each.error()) / total);
-    weights[result.unseen] = new_ones;
-    weights[result.rest] = std::max(0.0, weights[result.rest] - new_ones);
+    if (!exact) {
+      weights[result.rest] = std::max(0.0, 1 - frequent);
+      continue;
+    }
+    // New ones are to be expected as often as there were ones that came once (Good, "The population frequencies of species", 1953).
+    weights[result.unseen] = once;
+    weights[result.rest] = std::max(0.0, weights[result.rest] - once);
   }
   return result;
 }

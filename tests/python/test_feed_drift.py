@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from feed_cases import FEEDS, SHIFTS, Feed
@@ -65,6 +66,23 @@ def test_sequential_order_of_correlated_batches():
     profile = FeedProfile.of(Feed(walk, 32, 200, 1))
     for seed in range(4):
         assert not run(millrace.watch(Feed(walk, 32, 400, seed + 2), profile, None, FeedOptions(every=1, exact=True))).alarms
+
+
+def test_more_numbers_than_are_counted_one_by_one():
+    """Of a vocabulary of 50,000, the reference has dropped most while counting; they are no news."""
+
+    def windows(rng, rows):
+        return torch.from_numpy(np.minimum(rng.zipf(1.2, (rows, 512)), 50_000))
+
+    profile = FeedProfile.of(Feed(windows, 16, 200, 1))
+    for seed in range(3):
+        assert not run(millrace.watch(Feed(windows, 16, 300, seed + 2), profile, None, FeedOptions(every=1, exact=True))).alarms
+
+    def shifted(rng, rows):
+        return torch.where(torch.rand(rows, 512) < 0.1, torch.tensor(7), windows(rng, rows))
+
+    watched = run(millrace.watch(Feed(shifted, 16, 200, 9), profile, None, FeedOptions(every=1, exact=True)))
+    assert any(alarm.kind == "classes" for alarm in watched.alarms)
 
 
 def test_ways_to_be_told():
