@@ -50,4 +50,5 @@ def test_both_sides_are_measured(make):
         assert json.loads(json.dumps(record)) == record
         assert record["batches"] > 0 and record["seconds"] > 0
     assert len(table(records).splitlines()) == 4
-    assert len(costs(records, "seconds")) == len(records) // 2
+    kept = [r for r in records if r["quiet"]] or records  # on a busy machine the first round may be left out
+    assert len(costs(records, "seconds")) == len(kept) // 2
