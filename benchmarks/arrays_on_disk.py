@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, revision
-from benchmarks.runs import run_scenarios
+from benchmarks.harness import revision
+from benchmarks.runs import quiet_rounds, run_scenarios
 
 BUFFER_CHUNKS = 8
 
@@ -193,18 +193,17 @@ def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) 
         if name.endswith("_1"):  # two workers run the same code
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, scenario, epochs(), scenario.limit if name.startswith("torch") else None)
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             workers, epochs = sides[name]
             times = timed_epoch(epochs(), cpus)
             records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
                             "rows_per_s": times["rows"] / times["seconds"]})
-        calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return records
+
+    yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:

@@ -30,8 +30,8 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, revision
-from benchmarks.runs import run_scenarios
+from benchmarks.harness import revision
+from benchmarks.runs import quiet_rounds, run_scenarios
 from millrace import DataLoader, transforms
 from millrace.datasets import ImageFolder
 
@@ -204,8 +204,8 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
         sides: dict[str, DataLoader] = {"auto": auto}
         for workers, prefetch in grid(len(cpus)):
             sides[f"{workers} x {prefetch}"] = make(dataset, scenario, workers, prefetch)
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
+
+        def one_round(repeat: int) -> list[dict]:
             records = []
             for name, loader in list(sides.items())[:: -1 if repeat % 2 else 1]:
                 timer = probes.Epoch(cpus)
@@ -219,10 +219,9 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
                     loader._iterator = None  # idle workers of thirty loaders are no part of this
                 records.append({**record, "batches_per_s": batches / record["seconds"]})
             assert len({record["batches"] for record in records}) == 1, "the sides had not equally many batches"
-            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
 
 
 def reached(records: list[dict]) -> tuple[str, list[float]]:

@@ -27,8 +27,8 @@ from PIL import Image
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, revision
-from benchmarks.runs import run_scenarios
+from benchmarks.harness import revision
+from benchmarks.runs import quiet_rounds, run_scenarios
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def measure(scenario: FeedScenario, rounds: int, cpus: list[int], steps_ms: Iter
         check(made)
         common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
                   "machine": probes.machine(), "versions": {"torch": version("torch")}}
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
+
+        def one_round(repeat: int) -> list[dict]:
             records = []
             for step_ms in steps_ms:
                 for name in list(made)[:: -1 if repeat % 2 else 1]:
@@ -123,10 +123,9 @@ def measure(scenario: FeedScenario, rounds: int, cpus: list[int], steps_ms: Iter
                     seen = {} if name == "plain" else {"every": after["every"][-1][1], **counted}
                     records.append({**common, "loader": f"{name}_{step_ms:g}ms", "workers": 2, "kind": "epoch", "repeat": repeat,
                                     "step_ms": step_ms, **times, "rows_per_s": times["rows"] / times["seconds"], "looked": seen})
-            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:

@@ -24,8 +24,8 @@ from torch.utils.data import BatchSampler, RandomSampler, TensorDataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, revision
-from benchmarks.runs import run_scenarios
+from benchmarks.harness import revision
+from benchmarks.runs import quiet_rounds, run_scenarios
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ def measured(
     for name, (_, epochs) in sides.items():
         print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
         check(name, data, epochs())
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             workers, epochs = sides[name]
@@ -144,10 +144,9 @@ def measured(
             times = timed_epoch(epochs(), cpus, limit)
             records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
                             "rows_per_s": times["rows"] / times["seconds"]})
-        calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return records
+
+    yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:

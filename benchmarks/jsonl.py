@@ -27,9 +27,9 @@ import torch
 from torch.utils.data import Dataset
 
 from benchmarks import probes
-from benchmarks.harness import QUIET_SHARE, revision
+from benchmarks.harness import revision
 from benchmarks.in_memory import table
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import quiet_rounds, run_scenarios
 
 _WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which".split()
 
@@ -181,18 +181,17 @@ def measure(scenario: LineScenario, rounds: int, cpus: list[int]) -> Iterator[di
         for name, (_, epochs) in sides.items():
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, scenario, epochs())
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
+
+        def one_round(repeat: int) -> list[dict]:
             records = []
             for name in list(sides)[:: -1 if repeat % 2 else 1]:
                 workers, epochs = sides[name]
                 times = timed_epoch(epochs(), cpus, scenario.limit if name.startswith("torch") else None)
                 records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
                                 "rows_per_s": times["rows"] / times["seconds"]})
-            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
 
 
 def main() -> None:

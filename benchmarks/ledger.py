@@ -24,8 +24,8 @@ from torch.utils.data import Dataset, TensorDataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, revision
-from benchmarks.runs import run_scenarios
+from benchmarks.harness import revision
+from benchmarks.runs import quiet_rounds, run_scenarios
 from millrace import DataLoader, _core, transforms
 from millrace.datasets import ImageFolder
 
@@ -109,8 +109,8 @@ def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[
     with tempfile.TemporaryDirectory() as folder:
         loader = scenario.make(folder)
         check(loader)
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
+
+        def one_round(repeat: int) -> list[dict]:
             records = []
             for name in list(SIDES)[:: -1 if repeat % 2 else 1]:
                 _core.StageClock.enabled = SIDES[name]
@@ -119,10 +119,9 @@ def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[
                     batches += 1
                 records.append({**common, "loader": name, "workers": loader.num_workers, "kind": "epoch", "repeat": repeat,
                                 **timer.stop(), "batches": batches})
-            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
     _core.StageClock.enabled = True
 
 

@@ -29,7 +29,8 @@ import torch
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.harness import choose_cpus, revision
+from benchmarks.runs import quiet_rounds
 
 LENGTH, BATCH = 2048, 8
 LIMITS = {"definitions": 20_000, "files": 1_000}  # documents for the slow sides
@@ -153,17 +154,16 @@ def measure(scenario: str, rounds: int, cpus: list[int], most: int = 10**9) -> I
     for name, side in sides().items():
         print(f"{scenario}  {name}: checking", file=sys.stderr, flush=True)
         check(name, *data[False], side(*data[False]))
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides())[:: -1 if repeat % 2 else 1]:
             times = timed(*data[name.startswith("millrace")], sides()[name], cpus)
             records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, **times,
                             "tokens_per_s": times["tokens"] / times["seconds"]})
-        calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return records
+
+    yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:

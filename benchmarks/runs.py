@@ -1,4 +1,5 @@
-"""The frame of a benchmark with scenarios: the CPUs it is held to, each record stored as it comes, a table of each scenario at its end."""
+"""The frame of a benchmark with scenarios: the CPUs it is held to, rounds until enough were quiet, each record stored as it comes, a table
+of each scenario at its end."""
 from __future__ import annotations
 
 import json
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from benchmarks.harness import choose_cpus
+from benchmarks.harness import QUIET_SHARE, choose_cpus
 
 
 def run_scenarios(
@@ -29,3 +30,15 @@ def run_scenarios(
                 print(json.dumps(record), file=file, flush=True)
         quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
         print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+
+
+def quiet_rounds(rounds: int, one_round: Callable[[int], list[dict]]) -> Iterator[dict]:
+    """The records of one_round(0), one_round(1), ..., each with `quiet`, whether nobody else used much of the CPUs in its round: at least
+    `rounds` quiet rounds, at most twice as many in all."""
+    quiet = repeat = 0
+    while quiet < rounds and repeat < 2 * rounds:
+        records = one_round(repeat)
+        calm = max(record["others_share"] for record in records) <= QUIET_SHARE
+        yield from ({**record, "quiet": calm} for record in records)
+        quiet += calm
+        repeat += 1

@@ -25,10 +25,10 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from benchmarks import probes
-from benchmarks.harness import QUIET_SHARE, revision
+from benchmarks.harness import revision
 from benchmarks.in_memory import table
 from benchmarks.jsonl import timed_epoch
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import quiet_rounds, run_scenarios
 
 BUFFER_GROUPS = 8
 FLOATS, INTS = 12, 8  # columns; the first of the ints is the row's number
@@ -175,18 +175,17 @@ def measure(scenario: TableScenario, rounds: int, cpus: list[int], folder: str) 
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, columns, epochs(), scenario.limit if name.startswith("hf") else None)
     del columns
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             workers, epochs = sides[name]
             times = timed_epoch(epochs(), cpus, None)
             records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
                             "rows_per_s": times["rows"] / times["seconds"]})
-        calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return records
+
+    yield from quiet_rounds(rounds, one_round)
 
 
 def added_up(records: list[dict]) -> list[dict]:

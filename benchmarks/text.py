@@ -33,7 +33,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.harness import choose_cpus, revision
+from benchmarks.runs import quiet_rounds
 
 LENGTH, BATCH, VOCABULARY = 512, 32, 8192
 
@@ -127,17 +128,16 @@ def measure(count: int, workers: int, rounds: int, cpus: list[int]) -> Iterator[
         for name, epochs in sides.items():
             print(f"text  {name}: checking", file=sys.stderr, flush=True)
             check(name, data, tokenizer, epochs())
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
+
+        def one_round(repeat: int) -> list[dict]:
             records = []
             for name in list(sides)[:: -1 if repeat % 2 else 1]:
                 times = timed_epoch(sides[name](), cpus)
                 records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, **times,
                                 "tokens_per_s": times["tokens"] / times["seconds"]})
-            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:

@@ -29,7 +29,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.harness import choose_cpus, revision
+from benchmarks.runs import quiet_rounds
 
 Batches = Iterable[list[torch.Tensor]]
 
@@ -194,8 +195,8 @@ def measure(scenario: Scenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
         for name, side in made.items():
             print(f"tokens  {name}: checking", file=sys.stderr, flush=True)
             check(name, path, scenario, side.epochs())
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
+
+        def one_round(repeat: int) -> list[dict]:
             records = []
             copied = memcpy_bytes_per_s()
             for name in list(made)[:: -1 if repeat % 2 else 1]:
@@ -205,10 +206,9 @@ def measure(scenario: Scenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
                 of_memcpy = per_s * 16 / side.threads / copied if side.threads else None
                 records.append({**common, "loader": name, "workers": side.workers, "kind": "epoch", "repeat": repeat, **times,
                                 "tokens_per_s": per_s, "memcpy_bytes_per_s": copied, "of_memcpy": of_memcpy})
-            calm = max(r["others_share"] for r in records) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:
