@@ -15,6 +15,7 @@ from typing import Any, Generic, Optional, TypeVar
 import torch
 
 from . import _core
+from .around import Around
 from .batch_tree import leaves, rebuilt
 from .devices import Device, device_of
 from .ledger.stages import COPY, STEP, during
@@ -88,27 +89,16 @@ def _is_ours(batches: Any) -> bool:
     return callable(getattr(type(batches), "_prefetched", None))
 
 
-class _Passing(Iterator[Any]):
-    """One pass over an iterator of host batches, and what frameworks ask that one for."""
+class _Passing(Around):
+    """One pass over an iterator of host batches."""
 
     def __init__(
         self, batches: Iterator[Any], channels_last: bool, on_device: Optional[Callable[[Any], Any]], static_buffers: bool
     ) -> None:
-        self._batches = batches
+        super().__init__(batches)
         self._channels_last = channels_last
         self._on_device = on_device
         self._static = _StaticBuffers() if static_buffers else None
-
-    def __iter__(self) -> _Passing:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._batches)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_batches":
-            raise AttributeError(name)
-        return getattr(self._batches, name)
 
     def _transformed(self, batch: Any) -> Any:
         if self._channels_last:

@@ -15,8 +15,8 @@ from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
 import torch
 
-from millrace import _core
-
+from .. import _core
+from ..around import Around
 from .alarms import DriftAlarm, DriftError, DriftWarning, alarm_of
 from .fields import Field, fields_of
 from .options import FeedOptions
@@ -105,16 +105,13 @@ class WatchedLoader(Generic[T_co]):
         return self._feed.stats()
 
 
-class _Watching:
-    """One pass over the batches of a loader, and what frameworks ask its iterator for."""
+class _Watching(Around):
+    """One pass over the batches of a loader."""
 
     def __init__(self, batches: Iterator[Any], feed: _Feed) -> None:
-        self._batches = batches
+        super().__init__(batches)
         self._feed = feed
         self._kept: list[Any] = []  # a batch in whose place an error was raised
-
-    def __iter__(self) -> _Watching:
-        return self
 
     def __next__(self) -> Any:
         if self._kept:
@@ -133,14 +130,6 @@ class _Watching:
                 self._kept.append(batch)
                 raise
         return batch
-
-    def __len__(self) -> int:
-        return len(self._batches)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_batches":
-            raise AttributeError(name)
-        return getattr(self._batches, name)
 
 
 class _Feed:
