@@ -63,6 +63,13 @@ class ChunkCache:
             self._uses.clear()
             self._to_read.clear()
 
+    def empty(self) -> None:
+        """No use of any chunk will come: lets all of them go."""
+        self.forget()
+        with self._lock:
+            gone, self._present = self._present, {}
+            self._held -= sum(size for _, size in gone.values())
+
     def get(self, chunk: int, numbers: Sequence[int] = ()) -> tuple[Any, int]:
         """The chunk, for the announced uses `numbers`, and its bytes. While another thread reads it, this one reads ahead."""
         while True:

@@ -159,6 +159,17 @@ class _Chunk:
             self.columns[i] = array
 
 
+class _Reader:
+    """Reads chunks for a cache, which it knows nothing of: the two of them go when the maker goes, not when cycles are looked for."""
+
+    def __init__(self, dataset: ChunkedDataset, arrays: list[int]) -> None:
+        self.dataset, self.arrays = dataset, arrays
+        self.in_any_order = False  # the batch named last is of samples that do not follow one another
+
+    def __call__(self, number: int) -> _Chunk:
+        return _Chunk(self.dataset.read_chunk(number), self.arrays, self.in_any_order)
+
+
 class _Ticket:
     """A batch, its samples sorted by chunk; `number`: of its use of these chunks."""
 
@@ -184,20 +195,17 @@ class _ChunkMaker(BatchMaker):
         self._in_hand_of_several = budget // 2  # which mostly are the cache's, and other threads' too: batches that follow one another
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
-        self._in_any_order = False  # the batch named last is of samples that do not follow one another
+        self._read = _Reader(dataset, self._arrays)
         self._cache = ChunkCache(self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns))
         rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
         self._lock = threading.Lock()
         self._collate_seconds = 0.0
 
-    def _read(self, number: int) -> _Chunk:
-        return _Chunk(self._dataset.read_chunk(number), self._arrays, self._in_any_order)
-
     def expect(self, indices: np.ndarray) -> _Ticket:
         ticket = _Ticket(indices, self._dataset.chunk_starts)
         ticket.number = self._cache.announce(ticket.chunks)
-        self._in_any_order = self._collate is None and not ticket.shares.in_order
+        self._read.in_any_order = self._collate is None and not ticket.shares.in_order
         return ticket
 
     def make(self, ticket: _Ticket) -> Any:
@@ -283,6 +291,9 @@ class _ChunkMaker(BatchMaker):
 
     def discard(self) -> None:
         self._cache.forget()
+
+    def close(self) -> None:
+        self._cache.empty()
 
     def seconds(self) -> dict[str, float]:
         return {"read": self._cache.read_seconds, "collate": self._collate_seconds}
