@@ -176,6 +176,17 @@ Int64Array view_of(const py::object& shares) {
   return Int64Array(static_cast<py::ssize_t>(values.size()), values.data(), shares);
 }
 
+// Whether these can be taken as they are.
+bool are_indices(const py::object& indices, int64_t length) {
+  if (!py::isinstance<py::array_t<int64_t>>(indices)) return false;
+  const auto array = py::reinterpret_borrow<py::array>(indices);
+  if (array.ndim() != 1 || (array.shape(0) > 1 && array.strides(0) != sizeof(int64_t))) return false;
+  const std::span<const int64_t> values(static_cast<const int64_t*>(array.data()), static_cast<size_t>(array.shape(0)));
+  bool inside = true;
+  for (const int64_t value : values) inside &= static_cast<uint64_t>(value) < static_cast<uint64_t>(length);
+  return inside;
+}
+
 ChunkShares chunk_shares(const Int64Array& indices, const Int64Array& starts) {
   if (starts.size() < 1) throw py::value_error("chunks begin somewhere, and end");
   return share_by_chunk({indices.data(), static_cast<size_t>(indices.size())}, {starts.data(), static_cast<size_t>(starts.size())});
@@ -189,6 +200,7 @@ void bind_batch_memory(py::module_& m) {
            py::arg("slots"), py::arg("memory") = "system")
       .def("empty", &BatchMemory::empty, py::arg("rows"))
       .def("overflow_count", &BatchMemory::overflow_count);
+  m.def("are_indices", &are_indices, py::arg("indices"), py::arg("length"));
   py::class_<ChunkShares>(m, "ChunkShares")
       .def(py::init(&chunk_shares), py::arg("indices"), py::arg("starts"))
       .def_property_readonly("chunks", [](const ChunkShares& shares) { return shares.chunks; })

@@ -535,6 +535,9 @@ class BatchMemory:
     def overflow_count(self) -> int:
         """Tensors that found all slots lent."""
 
+def are_indices(indices: Any, length: int) -> bool:
+    """Whether `indices` is a dense int64 array of shape (n,), of numbers from 0 to length - 1."""
+
 class ChunkShares:
     """The samples of a batch, int64 `indices`, sorted by the chunk in which they lie, in their order within one: those of chunks[s] stand
     at places[bounds[s]:bounds[s + 1]] of the batch, and the same part of `rows` counts from the chunk's beginning. `starts`, ascending: the

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -216,11 +216,11 @@ class _ChunkMaker(BatchMaker):
         held: list[_Chunk] = []
         first = 0
         bytes_in_hand, seconds = 0, 0.0
-        for share, number in enumerate(ticket.chunks):
-            chunk, size = self._cache.get(number, (ticket.number,))
+        last = len(ticket.chunks) - 1
+        for share, (chunk, size) in enumerate(self._chunks_of(ticket)):
             held.append(chunk)
             bytes_in_hand += size
-            if bytes_in_hand >= self._in_hand or share + 1 == len(ticket.chunks):
+            if bytes_in_hand >= self._in_hand or share == last:
                 started = time.perf_counter()
                 self._copy(held, ticket, first, tensors, lists)
                 seconds += time.perf_counter() - started
@@ -230,6 +230,11 @@ class _ChunkMaker(BatchMaker):
         self._add_seconds(seconds + time.perf_counter() - started)
         return batch
 
+    def _chunks_of(self, ticket: _Ticket) -> Iterable[tuple[_Chunk, int]]:
+        """The chunks and their bytes, one after the other where some have to be read."""
+        there = self._cache.get_all(ticket.chunks, [(ticket.number,)] * len(ticket.chunks))
+        return (self._cache.get(number, (ticket.number,)) for number in ticket.chunks) if there is None else there
+
     def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
         uses: dict[int, list[int]] = {}
         for ticket in tickets:
@@ -237,7 +242,11 @@ class _ChunkMaker(BatchMaker):
                 uses.setdefault(number, []).append(ticket.number)
         if self._collate is not None or self._values or sum(map(self._dataset.chunk_bytes, uses)) > self._in_hand_of_several:
             return super().make_several(tickets)
-        tables = {number: self._cache.get(number, uses[number])[0].table for number in sorted(uses)}
+        numbers = sorted(uses)
+        found = self._cache.get_all(numbers, [uses[number] for number in numbers])
+        if found is None:
+            found = [self._cache.get(number, uses[number]) for number in numbers]
+        tables = {number: chunk.table for number, (chunk, _) in zip(numbers, found)}
         started = time.perf_counter()
         made = [self._memory.empty(ticket.count) for ticket in tickets]
         _core.copy_rows([
