@@ -8,6 +8,7 @@ import os
 import pickle
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -121,6 +122,74 @@ def test_reads_ahead_while_the_consumer_works():
     assert read.wait(10), "chunk 2 is needed by none of the four batches that torch would have asked for"
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_chunks_go_with_their_iterator(workers):
+    dataset, kept = Numbers([1000] * 4, "single", cache_bytes=1 << 20), []
+    original = dataset.read_chunk
+
+    def read_chunk(number):
+        columns = original(number)
+        kept.append(weakref.ref(columns[0]))
+        return columns
+
+    dataset.read_chunk = read_chunk
+    gc.disable()  # caches are large, and cycles are looked for now and then
+    try:
+        for _ in DataLoader(dataset, 50, num_workers=workers):
+            pass
+        assert len(kept) == 4 and not any(array() is not None for array in kept)
+    finally:
+        gc.enable()
+
+
+class CountsTheEnd:
+    """A sampler that counts how often it is asked behind its last index."""
+
+    def __init__(self, length):
+        self.length, self.asked = length, 0
+
+    def __len__(self):
+        return self.length
+
+    def __iter__(self):
+        self.left = self.length
+        return _Counting(self)
+
+
+class _Counting:
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.sampler.left == 0:
+            self.sampler.asked += 1
+            raise StopIteration
+        self.sampler.left -= 1
+        return self.sampler.left
+
+
+def test_the_samplers_end_is_met_once_per_batch():
+    dataset, sampler = Numbers([1000] * 4), CountsTheEnd(4000)
+    loader = DataLoader(dataset, 10, sampler=sampler, num_workers=2)
+    assert sum(len(batch["y"]) for batch in loader) == 4000 and loader.stats()["engine"] == "threads"
+    assert sampler.asked <= 401, "though the loader reads all of them ahead"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_chunks_of_many_rows_in_any_order(workers):
+    dataset = Numbers([20_000, 5, 30_000])
+    order = [*torch.randperm(50_005, generator=torch.Generator().manual_seed(1)).tolist(), *range(3000)]
+    seen = []
+    for batch in DataLoader(dataset, 777, sampler=order, num_workers=workers, native="require"):
+        y = batch["y"]
+        seen += y.tolist()
+        assert torch.equal(batch["x"], torch.stack([y, y + 0.5], dim=1).float()) and batch["word"] == [f"row {i}" for i in y.tolist()]
+    assert seen == order
+
+
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(
     st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), max_size=40), st.integers(0, 6), st.data()
@@ -135,10 +204,15 @@ def test_cache_keeps_its_budget_and_its_word(uses, budget, data):
         for _ in range(data.draw(st.integers(0, 2))):
             cache.read_ahead()
             assert cache.held_bytes <= max(budget, 1)
-        for chunk in uses[at]:
+        there, reads = all(chunk in cache._present for chunk in uses[at]), cache.reads
+        found = cache.get_all(uses[at], [(numbers[at],)] * len(uses[at]))
+        assert found == ([([chunk], 1) for chunk in uses[at]] if there else None) and cache.reads == reads
+        for chunk in () if there else uses[at]:
             assert cache.get(chunk, (numbers[at],)) == ([chunk], 1)
             assert cache.held_bytes <= max(budget, 1)
     assert not cache._uses
+    cache.empty()
+    assert cache.held_bytes == 0
 
 
 def test_keeps_what_is_needed_soonest():
