@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Subset, default_collate
 
 from millrace import CorruptDataError, DataLoader
-from millrace.datasets.batches import ChunkCache, ChunkedDataset, Field
+from millrace.datasets.batches import ChunkedDataset, Field
 
 
 class Words:
@@ -133,7 +133,7 @@ def test_chunks_go_with_their_iterator(workers):
         return columns
 
     dataset.read_chunk = read_chunk
-    gc.disable()  # caches are large, and cycles are looked for now and then
+    gc.disable()  # caches are large, and cycles may stay for long
     try:
         for _ in DataLoader(dataset, 50, num_workers=workers):
             pass
@@ -188,39 +188,6 @@ def test_chunks_of_many_rows_in_any_order(workers):
         seen += y.tolist()
         assert torch.equal(batch["x"], torch.stack([y, y + 0.5], dim=1).float()) and batch["word"] == [f"row {i}" for i in y.tolist()]
     assert seen == order
-
-
-@settings(deadline=None, derandomize=True, max_examples=100)
-@given(
-    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), max_size=40), st.integers(0, 6), st.data()
-)
-def test_cache_keeps_its_budget_and_its_word(uses, budget, data):
-    cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, budget, len)
-    ahead = data.draw(st.integers(1, 5))
-    numbers = []
-    for at in range(len(uses)):
-        while len(numbers) < min(len(uses), at + ahead):
-            numbers.append(cache.announce(uses[len(numbers)]))
-        for _ in range(data.draw(st.integers(0, 2))):
-            cache.read_ahead()
-            assert cache.held_bytes <= max(budget, 1)
-        there, reads = all(chunk in cache._present for chunk in uses[at]), cache.reads
-        found = cache.get_all(uses[at], [(numbers[at],)] * len(uses[at]))
-        assert found == ([([chunk], 1) for chunk in uses[at]] if there else None) and cache.reads == reads
-        for chunk in () if there else uses[at]:
-            assert cache.get(chunk, (numbers[at],)) == ([chunk], 1)
-            assert cache.held_bytes <= max(budget, 1)
-    assert not cache._uses
-    cache.empty()
-    assert cache.held_bytes == 0
-
-
-def test_keeps_what_is_needed_soonest():
-    cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, 2, len)
-    numbers = [cache.announce([chunk]) for chunk in (0, 1, 2, 0, 1)]
-    for number, chunk in zip(numbers, (0, 1, 2, 0, 1)):
-        cache.get(chunk, (number,))
-    assert cache.reads == 4, "of 0 and 1, 0 is kept for its second use when 2 comes"
 
 
 def test_a_broken_chunk_is_an_error_at_its_turn():

@@ -192,7 +192,7 @@ class _ChunkMaker(BatchMaker):
         self._dataset, self._collate = dataset, options.collate
         budget = dataset.budget()
         self._in_hand = budget // (options.threads + 1)  # bytes of chunks that one make() holds besides the cache
-        self._in_hand_of_several = 3 * budget // 4  # which mostly are the cache's, and other threads' too: a window of shuffled() and its edges
+        self._in_hand_of_several = 3 * budget // 4  # a window of shuffled() and its edges: mostly the cache's, and other threads' too
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
         self._read = _Reader(dataset, self._arrays)
