@@ -7,15 +7,16 @@ import os
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core import ByteSource, open_local_file
 from ..errors import UnavailableError
+from .cache_entry import WholeEntry
 from .clients import Meta
 from .disk_cache import DiskCache
 from .engine import engine_with
 from .locations import Location, locate
-from .scheduler import Scheduler
+from .scheduler import STATS, Scheduler
 from .settings import Settings
 from .transfer import Transfer
 
@@ -47,15 +48,29 @@ def open_source(
 class RemoteObject:
     """An object that can be opened again and again, on any thread and in forked processes, always the same version of it.
 
-    The store is asked for size and version when it is opened first. `meta` has them from then on.
+    The store is asked for size and version when it is opened first, unless the cache knows. `meta` has them from then on.
     """
 
-    def __init__(self, location: Location, settings: Settings, cache: DiskCache | None) -> None:
+    def __init__(self, location: Location, settings: Settings, cache: DiskCache | None, meta: Meta | None = None) -> None:
         self.location, self.settings, self.cache = location, settings, cache
-        self.meta: Meta | None = None
+        self.meta = meta
         self._whole = False
 
     def open(self) -> ByteSource:
+        entry = self.cache.find_whole(self.location.url, self.meta) if self.cache is not None else None
+        source = self.open_entry(entry) if entry is not None else None
+        return source or self._fetched()
+
+    def open_entry(self, entry: WholeEntry) -> ByteSource | None:
+        """What the cache found; None: it has gone."""
+        meta = Meta(entry.size, entry.version, entry.version if entry.version.startswith('"') else None)  # an ETag, or a date
+        otherwise = RemoteObject(self.location, self.settings, self.cache, meta)._fetched
+        source = self.cache.open_whole(self.location.url, entry, otherwise)
+        if source is not None:
+            self.meta = meta
+        return source
+
+    def _fetched(self) -> ByteSource:
         owner = engine_with(lambda engine: Scheduler(engine, self.settings, self.cache, sequential=False))
         transfer = Transfer(owner, self.location, self.meta, self._whole)
         ready = transfer.ready
@@ -69,6 +84,13 @@ class RemoteObject:
         self.meta, self._whole = transfer.meta, transfer.whole
         transfer.ready, transfer.handed_out = None, True
         return source
+
+
+class _Cached(NamedTuple):
+    """An object that nothing has to be asked about at its turn, if its entry is still there."""
+
+    object: RemoteObject
+    entry: WholeEntry
 
 
 class ShardStream(Iterator[tuple[str, ByteSource]]):
@@ -96,8 +118,14 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         if not self._ahead:
             raise StopIteration
         url, item = self._ahead.popleft()
-        if not isinstance(item, Transfer):
+        if isinstance(item, str):
             return url, open_local_file(item, "" if item == url else url)
+        if isinstance(item, _Cached):
+            source = item.object.open_entry(item.entry)
+            if source is not None:
+                return url, source
+            item = Transfer(self._scheduler(), item.object.location)
+            item.owner.queue.appendleft(item)
         item.urgent = True
         owner, ready = item.owner, item.ready
         if not ready.done():
@@ -126,6 +154,10 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
             if location.local is not None:
                 self._ahead.append((url, location.local))
                 continue
+            entry = self._cache.find_whole(url) if self._cache is not None else None
+            if entry is not None:
+                self._ahead.append((url, _Cached(RemoteObject(location, self._settings, self._cache), entry)))
+                continue
             transfer = Transfer(self._scheduler(), location)
             self._ahead.append((url, transfer))
             transfer.owner.queue.append(transfer)
@@ -146,7 +178,7 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         """bytes (received), requests, retries, hedges, requests_in_flight, concurrency (its limit now), waited_seconds (readers'),
         held_bytes (in memory now), ahead_bytes_peak (in memory or on their way), repaired_blocks (of the cache), seconds,
         bytes_per_second; "cache": those of the DiskCache. Local files are not counted."""
-        stats = self._owner.stats() if self._owner is not None else {"bytes": 0, "requests": 0, "retries": 0, "hedges": 0}
+        stats = self._owner.stats() if self._owner is not None else dict.fromkeys(STATS, 0)
         if self._cache is not None:
             stats["cache"] = self._cache.stats()
         return stats
