@@ -265,7 +265,9 @@ def table(records: list[dict]) -> str:
                  for i, r in epochs.items() if i in by_name[base]]
         by_cpu = "" if name == base else "{:.1f} % ({:.1f} – {:.1f})".format(statistics.median(costs), *interval(costs))
         cpu = statistics.median(r["cpu_seconds"] / r["bytes"] for r in epochs.values()) * 1e9
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.3f} | {share} | {by_cpu} |")
+        lines.append(
+            f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.3f} | {share} | {by_cpu} |"
+        )
     if not bulk:
         return "\n".join(lines)
     store = [r for r in kept if r["loader"] == "open_shards"]

@@ -130,7 +130,8 @@ def _header(start: bytes) -> tuple[int, str, int] | None:
 
 
 def note_asked(map_fd: int, at: int) -> None:
-    """The store said that this is the object's version, and was asked at this time (nanoseconds). A disk that refuses is asked more often."""
+    """The store said that this is the object's version, and was asked at this time (nanoseconds). On a disk that takes it not, nothing is
+    known, and the store is asked again."""
     when = struct.pack("<q", at)
     with contextlib.suppress(OSError):
         os.pwrite(map_fd, when + b"ASKD" + struct.pack("<I", zlib.crc32(when)), ASKED_AT)

@@ -55,13 +55,15 @@ _caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
 class DiskCache:
     """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what leaves a tenth of the disk free.
     `fresh_seconds`: how long an object that is here whole is read without asking the store whether it has changed; 0: it is asked at every
-    opening. What was said before the cache object was made never counts, so a new run asks for each object once.
+    opening. What was said before `since` (nanoseconds of time.time_ns(); None: now) never counts, so a new run asks for each object once.
 
     Picklable; a copy counts for itself, and so does a forked child, but both are of the same run. Errors of the disk never end a run: it
     goes on without the cache, with one RuntimeWarning.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], max_bytes: int | None = None, fresh_seconds: float = 3600.0) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], max_bytes: int | None = None, fresh_seconds: float = 3600.0, since: int | None = None
+    ) -> None:
         if max_bytes == -1:
             max_bytes = None
         if max_bytes is not None and max_bytes < 1:
@@ -71,7 +73,7 @@ class DiskCache:
         self.folder = Path(folder)
         self.max_bytes = max_bytes
         self.fresh_seconds = fresh_seconds
-        self.since = time.time_ns()  # what the store said before does not count
+        self.since = time.time_ns() if since is None else since
         self._reset()
         _caches.add(self)
 
@@ -84,7 +86,7 @@ class DiskCache:
         self._warned = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DiskCache, (str(self.folder), self.max_bytes, self.fresh_seconds), {"since": self.since}
+        return DiskCache, (str(self.folder), self.max_bytes, self.fresh_seconds, self.since)
 
     def __repr__(self) -> str:
         return f"DiskCache({str(self.folder)!r}, max_bytes={self.max_bytes})"

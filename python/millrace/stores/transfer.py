@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_BACKOFF = 20.0
 LEAST_CHUNK_BYTES = 4 << 10
-ALIGNED_BYTES = 256 << 10  # what goes to the disk cache at once: the kernel keeps it in one piece, so that reading costs what a local file does
+ALIGNED_BYTES = 256 << 10  # go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
 MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 

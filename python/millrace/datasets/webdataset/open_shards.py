@@ -91,11 +91,7 @@ def local_path(url: str) -> str:
 def _cache(options: StoreOptions) -> Any:
     from millrace import stores
 
-    if options.cache_dir is None:
-        return None
-    cache = stores.DiskCache(options.cache_dir, options.cache_size)
-    cache.since = options.since
-    return cache
+    return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size, since=options.since)
 
 
 def _local(url: str) -> Any:
