@@ -204,6 +204,8 @@ def measure(rounds: int, shards: int, mib: int, cpus: list[int], part: str) -> I
 def measured(
     base: str, sizes: dict[str, int], expected: int, data: str, cache: DiskCache, rounds: int, cpus: list[int], part: str
 ) -> Iterator[dict]:
+    from millrace.stores import DiskCache
+
     urls, local = [base + name for name in sizes], [os.path.join(data, name) for name in sizes]
     common = {"scenario": "object_store", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
               "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "obstore")},
