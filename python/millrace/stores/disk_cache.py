@@ -33,21 +33,22 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import ByteSource, CacheCounts
 from ..signed_urls import unsigned
 from .cache_entry import CacheEntry, WholeEntry, find_whole, is_map_of, note_asked, unlock, write_map
+from .cache_room import Usage, folder_lock, read_usage, write_usage
 from .settings import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from .clients import Meta
 
 FREE_SHARE = 0.1
-LOCK_SECONDS = 10.0  # a process that holds the folder's lock longer is stopped or its disk hangs
 REST_SECONDS = 60.0
+MANY, SPARE = 1000, 64  # with more entries, one 64th of the room is made at a time
 
 _caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
 
@@ -131,21 +132,21 @@ class DiskCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._folder_lock() as locked:
-                if not locked:
+                if locked is None:
                     self._rest_until = time.monotonic() + REST_SECONDS
                     return self._bypass("another process holds the folder's lock and does not move")
-                entry = self._admit(url, size, version)
+                entry = self._admit(url, size, version, locked)
             if entry is not None and asked_at:
                 note_asked(entry.map_fd, asked_at)
             return entry
         except OSError as error:
             return self.give_up(error.errno or errno.EIO)
 
-    def _admit(self, url: str, size: int, version: str) -> CacheEntry | None:
+    def _admit(self, url: str, size: int, version: str, lock_fd: int) -> CacheEntry | None:
         name = _stem(url)
         entry = self._open(name, size, version)
         need = size if entry is None else max(0, size - _on_disk(entry.data_fd))
-        if need > 0 and not self._make_room(need, keep=name):
+        if need > 0 and not self._room_for(need, name, lock_fd):
             if entry is not None:
                 entry.close()
             return self._bypass(None)
@@ -186,29 +187,23 @@ class DiskCache:
 
     # ------------------------------------------------------------------ room
 
-    @contextlib.contextmanager
-    def _folder_lock(self) -> Iterator[bool]:
-        fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        yield False
-                        return
-                    time.sleep(0.005)
-            yield True
-        finally:
-            unlock(fd)
-            os.close(fd)
+    def _folder_lock(self) -> contextlib.AbstractContextManager[int | None]:
+        return folder_lock(self.folder)
 
-    def _make_room(self, need: int, keep: str) -> bool:
-        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go.
+    def _room_for(self, need: int, keep: str, lock_fd: int) -> bool:
+        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries only if what is known of them is not enough."""
+        usage, fits = read_usage(lock_fd), True
+        if usage is None or usage.used + need > self._limit(usage):
+            usage, fits = self._make_room(need, keep)
+        write_usage(lock_fd, usage.and_(need) if fits else usage)
+        return fits
 
-        Looks at every file of the folder, a few microseconds each; at locks only where they matter.
+    def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
+        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's lock, so half-made files are
+        nobody's and go.
+
+        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where that takes long, more room is
+        made than is needed, so that the next ones need not look.
         """
         entries, files = [], {}
         for item in list(os.scandir(self.folder)):
@@ -229,19 +224,23 @@ class DiskCache:
             size, on_disk = files.get(stem, (0, 0))
             stored += on_disk
             used[stem] = size if on_disk < size and stem != keep and self._measure(stem)[2] else on_disk
-        total, limit = sum(used.values()), self._limit(stored)
+        usage = Usage(sum(used.values()), sum(used.values()) - stored)
+        limit = self._limit(usage)
+        goal = limit - (max(0, limit) // SPARE if len(entries) > MANY and usage.used + need > limit else 0)
         for _, stem in entries:
-            if total + need <= limit:
+            if usage.used + need <= goal:
                 break
             if stem != keep and self._evict(stem):
-                total -= used[stem]
-        return total + need <= limit
+                on_disk = files.get(stem, (0, 0))[1]
+                usage = Usage(usage.used - used[stem], usage.owed - used[stem] + on_disk)
+        return usage, usage.used + need <= limit
 
-    def _limit(self, stored: int) -> int:
+    def _limit(self, usage: Usage) -> int:
+        """For `used`."""
         if self.max_bytes is not None:
             return self.max_bytes
         disk = os.statvfs(self.folder)
-        return stored + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        return usage.used - usage.owed + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
 
     def _measure(self, stem: str) -> tuple[int, int, bool]:
         """(bytes of the object, bytes on disk, in use)."""

@@ -30,6 +30,7 @@ MAX_BACKOFF = 20.0
 LEAST_CHUNK_BYTES = 4 << 10
 ALIGNED_BYTES = 256 << 10  # go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
 MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
+TOLD_AT = 3  # failures in a row, half a second after the first, of which the user is told while the others are still to come
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
 
@@ -297,6 +298,10 @@ class Transfer:
                     self.owner.control.throttled()
                 if patience.failures > self.settings.retries:
                     raise GaveUp(final) from error
+                if patience.failures == TOLD_AT:
+                    left = self.settings.retries + 1 - TOLD_AT
+                    self.owner.engine.tell(self.location, f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
+                                           f"{getattr(final, 'strerror', None) or final}")
                 self.owner.counts.retries += 1
                 pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (patience.failures - 1)))
                 await asyncio.sleep(max(pause, retry_after(error)))
