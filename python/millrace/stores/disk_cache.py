@@ -191,7 +191,7 @@ class DiskCache:
         return folder_lock(self.folder)
 
     def _room_for(self, need: int, keep: str, lock_fd: int) -> bool:
-        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries only if what is known of them is not enough."""
+        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known of them is not enough."""
         usage, fits = read_usage(lock_fd), True
         if usage is None or usage.used + need > self._limit(usage):
             usage, fits = self._make_room(need, keep)
