@@ -34,8 +34,9 @@ doctor   times this machine's disk, memory, decoding, store and GPU link, compar
 estimate says what a run needs of its loader, what the loader gives, and what waiting costs.
 profile  looks at samples of a dataset and writes their statistics: the reference that millrace.watch() compares a run with.
 
-All but run take --help and --json. Launchers take run as a module: torchrun --nproc-per-node 2 -m millrace run train.py. torch is
-imported before the script: set environment variables that torch reads at its import outside."""
+All but run take --help and --json; --version says what is installed. Launchers take run as a module:
+torchrun --nproc-per-node 2 -m millrace run train.py. torch is imported before the script: set environment variables that torch reads
+at its import outside."""
 
 
 def main(arguments: list[str]) -> int:
@@ -43,11 +44,25 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP)
         return 0
+    if arguments[0] == "--version":
+        print(versions())
+        return 0
     if arguments[0] in VERBS:
         module, function = VERBS[arguments[0]]
         return getattr(importlib.import_module(module), function)(arguments[1:])
     print(f"millrace: there is no command {arguments[0]!r}\n{USAGE}", file=sys.stderr)
     return 2
+
+
+def versions() -> str:
+    """millrace's and those of what it runs on: what a report of a fault begins with."""
+    import platform
+
+    import torch
+
+    import millrace
+
+    return f"millrace {millrace.__version__}, torch {torch.__version__}, Python {platform.python_version()}"
 
 
 def script() -> int:

@@ -8,6 +8,7 @@ import textwrap
 import zipfile
 
 import pytest
+import torch
 
 from millrace.__main__ import main as command_line
 
@@ -127,6 +128,7 @@ def test_the_command_line_helps(tmp_path, capsys):
         assert command_line(words) == 2
         shown = capsys.readouterr()
         assert said in shown.err and not shown.out
+    assert command_line(["--version"]) == 0 and f"torch {torch.__version__}" in capsys.readouterr().out
     assert python("-m", "millrace", cwd=tmp_path).returncode == 0
     run = python("-m", "millrace", "run", "missing.py", cwd=tmp_path)
     assert run.returncode == 2 and "can't open file" in run.stderr
