@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Optional
 
 from .. import _core
-from .board import Row
+from .board import Reading, Row
 from .stages import START, STEP
 
 _COUNTS = ("samples", "batches", "bytes")
@@ -69,6 +69,10 @@ class Ledger:
 
     def _read(self) -> list[Row]:
         return self._rows if self._live is None else self._live()
+
+    def readings(self) -> list[Reading]:
+        """The workers' clocks as of now, counted from their own beginnings."""
+        return [row.reading for row in self._read()]
 
     def freeze(self) -> None:
         """The workers have ended: keeps what they counted and lets go of them."""

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from torch.utils.data.dataloader import _DatasetKind
 
+from .. import _core
 from ..devices import batch_memory
 from .budget import Budget, checked_memory
 from .numbers import Auto
@@ -54,11 +55,12 @@ def _room(loader: Any, job: Any, engine: str) -> Optional[Room]:
     if not _is_auto(loader) or engine == "inline":
         return None
     batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1
+    cpus = min(int(workers), _core.cpu_budget()["threads"]) if isinstance(workers, Auto) else int(workers)
     lists = workers * (loader.prefetch_factor or 2)
     if job is None:
         if loader.on_error == "skip" or not loader.in_order:
             return None
-        usual, most, rows = (2 * workers if isinstance(loader.prefetch_factor, Auto) else lists) + 1, lists + 1, 1
+        usual, most, rows = (2 * cpus if isinstance(loader.prefetch_factor, Auto) else lists) + 1, lists + 1, 1
     else:
         if job.on_device:
             return None
@@ -68,6 +70,7 @@ def _room(loader: Any, job: Any, engine: str) -> Optional[Room]:
     counts = job is not None or loader._dataset_kind == _DatasetKind.Map
     return Room(
         workers=int(workers),
+        cpus=cpus,
         slots=int(most),
         usual_slots=int(usual),
         rows=int(rows),
