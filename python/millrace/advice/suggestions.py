@@ -85,7 +85,7 @@ def _workers(to: Suggestions) -> None:
         now = replace(now, work=now.make, cpu=cpu, make=0.0, handover=max(now.handover, _ANSWER_S))
     if now.work <= 0:
         return
-    ceiling = min(1 / max(now.consumer, 1e-9), now.efficiency * now.cores / now.cpu if now.cpu > 0 else math.inf)
+    ceiling = min(1 / max(now.consumer, 1e-9), now.of_cpus)
     waits = now.cpu < 0.5 * now.work
     most = _MOST_WORKERS if waits else max(1, math.ceil(now.cores))
     if facts.gil and to.ledger["engine"] == "threads" and not to.ledger["native"] and now.cpu > 0 and _holds_the_gil(to):

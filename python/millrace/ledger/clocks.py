@@ -35,6 +35,7 @@ class Ledger:
         self._live: Optional[Callable[[], list[Row]]] = None
         self._rows: list[Row] = []  # as of the epoch's end, or of the workers'
         self._rows_before: dict[str, Row] = {}  # at the epoch's start
+        self._cpu_before, self._cpu = time.process_time(), 0.0  # of this process: when the epoch had started; and in it, once it has ended
         self._ended = False
 
     def watch(self, rows: Callable[[], list[Row]]) -> None:
@@ -56,6 +57,7 @@ class Ledger:
             yield
         finally:
             self.leave(before)
+            self._cpu_before = time.process_time()
 
     def finish(self, before: int) -> None:
         """Inside `next()`: no batch is left. `before`: what begin() said."""
@@ -65,10 +67,15 @@ class Ledger:
             self.clock.end_when_left()
 
     def _keep(self) -> None:
+        self._cpu = self.process_cpu()
         self._rows, self._ended = self._read(), True
 
     def _read(self) -> list[Row]:
         return self._rows if self._live is None else self._live()
+
+    def process_cpu(self) -> float:
+        """Seconds of CPU time of all threads of this process, since the epoch had started."""
+        return self._cpu if self._ended else time.process_time() - self._cpu_before
 
     def readings(self) -> list[Reading]:
         """The workers' clocks as of now, counted from their own beginnings."""
