@@ -162,7 +162,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             sampler, shuffle = sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
             raise ValueError(f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave batch_size out")
-        num_workers = resolved_workers(num_workers, dataset, multiprocessing_context)
+        tuned = in_order and on_error != "skip" and decode == "cpu"
+        num_workers = resolved_workers(num_workers, dataset, multiprocessing_context, tuned)
         prefetch_factor = resolved_prefetch(prefetch_factor, num_workers)
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native

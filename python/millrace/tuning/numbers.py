@@ -28,16 +28,16 @@ def is_auto(value: Any, name: str) -> bool:
     return isinstance(value, (str, Auto))
 
 
-def resolved_workers(value: Any, dataset: Any = None, context: Any = None) -> Any:
+def resolved_workers(value: Any, dataset: Any = None, context: Any = None, tuned: bool = True) -> Any:
     """How many are started: as many as the CPUs can feed if they compute; where few CPUs are, more, of which only those work that wait.
 
-    Just as many as CPUs where each further one costs: of an iterable-style dataset, which they divide, and where a process is started with
-    an interpreter of its own.
+    Just as many as CPUs where nothing is `tuned`, so all work, and where each further one costs: of an iterable-style dataset, which they
+    divide, and where a process is started with an interpreter of its own.
     """
     if not is_auto(value, "num_workers"):
         return value
     cpus = _core.cpu_budget()["threads"]
-    if isinstance(dataset, IterableDataset) or not _forks(context):
+    if not tuned or isinstance(dataset, IterableDataset) or not _forks(context):
         return Auto(cpus)
     return Auto(max(cpus, min(_WAITING_PER_CPU * cpus, _FEW)))
 

@@ -43,10 +43,15 @@ class Room:
     cpus: int
     slots: int
     usual_slots: int
+    slots_per_thread: int  # of the usual ones, where no others may be taken: fewer at work need fewer
     rows: int
     tunes_threads: bool
     tunes_slots: bool
     pinned: bool
+
+    def slots_of(self, setting: Setting) -> int:
+        """In force with it."""
+        return setting.slots if self.tunes_slots else self.usual_slots - self.slots_per_thread * (self.workers - setting.threads)
 
     def bounds(self, budget: Budget, batch_bytes: Optional[int], threads: int) -> Bounds:
         """With at most so many `threads` at work, where that can be told."""
@@ -147,7 +152,7 @@ class Tuning:
     def _put_in_force(self) -> None:
         if self._apply is not None:
             setting = self.setting
-            self._apply(setting.threads, setting.slots)
+            self._apply(setting.threads, self.room.slots_of(setting))
 
     def _measure(self, batch: Any) -> None:
         taken = sum(leaf.nbytes for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor))
@@ -199,7 +204,7 @@ class Tuning:
         setting, controller = self.setting, self.controller
         return {
             "threads": setting.threads,
-            "slots": setting.slots,
+            "slots": self.room.slots_of(setting),
             "most_threads": self._bounds(self.batch_bytes).threads,
             "cpus_used": round(self.cpu_use.used, 3),
             "tunes": [name for name, on in (("threads", self.room.tunes_threads), ("slots", self.room.tunes_slots)) if on],
