@@ -229,7 +229,7 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
         for name, loader in sides.items():
             record = {**repeat_of(name, loader), "kind": "scan", "repeat": 0}
             scan.append({**record, "quiet": record["others_share"] <= QUIET_SHARE})
-        yield from scan
+            yield scan[-1]
         best = sorted(scan, key=lambda record: -record["batches_per_s"])[:FINALISTS]
         finalists = {"auto": auto, **{record["loader"]: sides[record["loader"]] for record in best}}
 

@@ -34,6 +34,7 @@ class Costs:
     cores: float
     efficiency: float = 1.0
     own_cpu: float = 0.0  # of the training process, but for its workers
+    contention: float = 0.0  # share of the time in which work wanted a CPU and did not get it
 
     @property
     def consumer(self) -> float:
@@ -51,6 +52,11 @@ class Costs:
         """Batches per second that the CPUs could make, by any number of workers."""
         used = self.cpu + self.own_cpu
         return self.efficiency * self.cores / used if used > 0 else math.inf
+
+    @property
+    def waits(self) -> bool:
+        """Whether most of the work is no work of a CPU, nor a wait for one: then more workers than CPUs may help."""
+        return self.cpu / (1 - self.contention) < 0.5 * self.work
 
     @property
     def rate(self) -> float:
@@ -83,6 +89,7 @@ def measured(ledger: Mapping[str, Any]) -> Optional[tuple[Costs, float, float]]:
         workers=len(workers),
         cores=max(1.0, float(ledger["settings"].get("cores") or 1)),
         own_cpu=max(0.0, own),
+        contention=min(0.99, ledger.get("contention", 0.0)),
     )
     rate = (batches - (0 if not filling else 1)) / seconds
     model = costs.rate

@@ -86,8 +86,7 @@ def _workers(to: Suggestions) -> None:
     if now.work <= 0:
         return
     ceiling = min(1 / max(now.consumer, 1e-9), now.of_cpus)
-    waits = now.cpu < 0.5 * now.work
-    most = _MOST_WORKERS if waits else max(1, math.ceil(now.cores))
+    most = _MOST_WORKERS if now.waits else max(1, math.ceil(now.cores))
     if facts.gil and to.ledger["engine"] == "threads" and not to.ledger["native"] and now.cpu > 0 and _holds_the_gil(to):
         ceiling = min(ceiling, 1 / now.cpu)
     wanted = min(most, math.ceil(_SPARE * ceiling * now.work / now.efficiency - 0.02))

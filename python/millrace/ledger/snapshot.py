@@ -75,6 +75,7 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
         "started": ledger.started,
         "wall_seconds": wall_seconds,
         "process_cpu_seconds": ledger.process_cpu(),
+        "contention": ledger.contention(),
         **ledger.counts(counters),
         "consumer": consumer,
         "first_wait": ledger.clock.first_wait_ns * 1e-9,

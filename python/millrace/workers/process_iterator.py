@@ -84,7 +84,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._shutdown_workers()
             raise
         board, pids = self._board, [worker.pid for worker in self._workers]
-        record.ledger.watch(lambda: board.rows(pids))
+        record.ledger.watch(lambda: board.rows(pids), pids)
         self._index_queues = self._ends  # where torch's logic puts tasks
         _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
         _utils.signal_handling._set_SIGCHLD_handler()
@@ -163,6 +163,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if _utils is None or _utils.python_exit_status is True or _utils.python_exit_status is None:
             return  # the interpreter ends: multiprocessing terminates its daemons
         self._shutdown = True
+        self._record.ledger.workers_end()
         if self._turns is not None:
             self._turns.close()
         try:

@@ -263,6 +263,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if self._shutdown or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
+        self._record.ledger.workers_end()
         if self._turns is not None:
             self._turns.close()
         for worker in self._workers:
