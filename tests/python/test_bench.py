@@ -86,6 +86,12 @@ DATASETS = """
     def ends():
         raise SystemExit(3)
 
+    def reads_its_command_line():
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--length", type=int, default=50)
+        return Sleeps(parser.parse_args().length, 0.0)
+
     if __name__ == "__main__":
         guarded = Sleeps()
 """
@@ -175,6 +181,11 @@ def test_what_cannot_be_measured(datasets, name, words):
 def test_what_cannot_be_loaded_is_told_in_short(capsys, folder, name, words):
     status, text, lines = bench(capsys, name, *QUICK)
     assert status == 1 and words in lines.replace(f"{folder}/", "") and "Traceback" not in lines and not text, lines
+
+
+def test_a_script_finds_no_arguments_on_its_command_line(capsys):
+    status, text, lines = bench(capsys, "my_datasets:reads_its_command_line", *QUICK, "--json")
+    assert status == 0 and json.loads(text)["dataset"]["length"] == 50, lines
 
 
 @pytest.mark.parametrize("words, told", [

@@ -1,7 +1,7 @@
 """Which configurations are measured, when and for how long, so that the best is found within the budget.
 
     warm-up ─▶ grid: workers × method, the better half again for twice as long ─▶ around the best: workers, prefetch, pinning ─▶
-    final: the winner, the next best and torch's best take turns, and what they reach there is reported
+    final: the winner, the next best and torch's best, or its best two, take turns, and what they reach there is reported
 
 The halves are taken among millrace's configurations and torch's apart, so both sides are searched alike. Of configurations that do not
 differ by more than the noise, the one that asks for least of the machine wins.
@@ -26,6 +26,7 @@ _SHORT_NOISE = 0.05  # as far as short measurements tell
 _SHARES = {"grid": 0.40, "around": 0.65, "final": 1.0}  # of the budget, by the end of each phase
 _WINDOW_S = (0.25, 2.0, 3.0)  # shortest, longest, longest of the final
 _FINALISTS, _TORCHS, _LEAST_REPEATS = 3, 2, 2
+_CLOSE = 0.15  # to torch's best: measured again beside it
 
 
 class DatasetFails(RuntimeError):
@@ -218,9 +219,10 @@ class Search:
         others = sorted((c for c in rates if c.side == "millrace" and c != chosen), key=lambda c: -rates[c])
         # The best so far must lose to, or tie with, the modest one side by side.
         rival = best if chosen != best else next(iter(others), None)
-        torchs = self._best_of("torch") if self._any("torch") else None
-        sides = [c for c in (chosen, rival, torchs) if c is not None]
-        self.winner, self.runner_up, self.torch = chosen, rival, torchs
+        torchs = self._best([c for c in rates if c.side == "torch"])
+        torchs = [c for c in torchs if rates[c] >= (1 - _CLOSE) * rates[torchs[0]]][:_TORCHS]  # measured for short, one is as good as another
+        sides = [c for c in (chosen, rival, *torchs) if c is not None]
+        self.winner, self.runner_up, self.torch = chosen, rival, next(iter(torchs), None)
         repeats = self._options.repeats
         self._progress.phase("final")
         window = self._window(_SHARES["final"], repeats * len(sides), longest=_WINDOW_S[2])
@@ -231,6 +233,9 @@ class Search:
             for configuration in sides[:: -1 if repeat % 2 else 1]:
                 self._measure(configuration, window, "final")
         self._decide(chosen, rival)
+        finals = {c: statistics.median(values) for c in torchs if (values := self.rates_of(c, "final"))}
+        if finals:
+            self.torch = min(finals, key=lambda c: (-finals[c], c.effort()))
 
     def _decide(self, chosen: Configuration, rival: Optional[Configuration]) -> None:
         rates = {c: self.rates_of(c, "final") for c in (chosen, rival) if c is not None}

@@ -39,13 +39,16 @@ def serve(connection: Connection, target: Target) -> None:
     ("raised", {"kind", "error", "where"}), ("silent", seconds), ("died", exit code).
     """
     before = _Inventory()
+    if target.live is None:
+        sys.argv = [target.text.rpartition(":")[0]]  # a script that reads its command line finds no arguments
     try:
         source = target.load()
     except Exception as error:
         connection.send(("raised", {"kind": type(error).__name__, **described(error)}))
         return
     except SystemExit as error:
-        connection.send(("raised", {"kind": "SystemExit", "error": f"it ends the process: SystemExit({error.code!r})", "where": ""}))
+        connection.send(("raised", {"kind": "SystemExit", "error": f"it ends the process: SystemExit({error.code!r}). "
+                                    "Name something that only makes the dataset or the loader", "where": ""}))
         return
     why = "" if target.live is not None else before.in_the_way()
     connection.send(("ready", why))
