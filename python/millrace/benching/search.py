@@ -220,7 +220,8 @@ class Search:
         # The best so far must lose to, or tie with, the modest one side by side.
         rival = best if chosen != best else next(iter(others), None)
         torchs = self._best([c for c in rates if c.side == "torch"])
-        torchs = [c for c in torchs if rates[c] >= (1 - _CLOSE) * rates[torchs[0]]][:_TORCHS]  # measured for short, one is as good as another
+        # Measured for short, one may have been lucky.
+        torchs = [c for c in torchs if rates[c] >= (1 - _CLOSE) * rates[torchs[0]]][:_TORCHS]
         sides = [c for c in (chosen, rival, *torchs) if c is not None]
         self.winner, self.runner_up, self.torch = chosen, rival, next(iter(torchs), None)
         repeats = self._options.repeats

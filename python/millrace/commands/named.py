@@ -1,4 +1,5 @@
-"""What the words of a command line name: objects as `module:attribute` or `script.py:attribute`; and what to print of an error that code of the user's raised."""
+"""What the words of a command line name: objects as `module:attribute` or `script.py:attribute`; and what to print of an error that code of
+the user's raised."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ class Budget:
         return self.pinned_bytes if pinned else self.memory_bytes
 
     def as_dict(self) -> dict[str, Any]:
-        return {"cpus": self.cpus, "threads": self.threads, "memory_bytes": self.memory_bytes, "pinned_bytes": self.pinned_bytes, "ranks": self.ranks}
+        memory = {"memory_bytes": self.memory_bytes, "pinned_bytes": self.pinned_bytes}
+        return {"cpus": self.cpus, "threads": self.threads, **memory, "ranks": self.ranks}
 
 
 def slots_within(bytes_: int, batch_bytes: Optional[int], most: int, least: int = 2) -> int:
