@@ -244,6 +244,23 @@ class SourcePool:
     @property
     def open_now(self) -> int: ...
 
+class CacheCounts:
+    """Of what open_cached_file() opened: blocks that readers came to first, and those that were compared with their records."""
+
+    def __init__(self) -> None: ...
+    @property
+    def hit_blocks(self) -> int: ...
+    @property
+    def verified_blocks(self) -> int: ...
+
+def open_cached_file(
+    name: str, stem: str, header: bytes, map_offset: int, size: int, block_bytes: int, counts: CacheCounts,
+    otherwise: Callable[[], ByteSource],
+) -> ByteSource | None:
+    """An object that the disk cache has whole, in `stem`.data, to be read like a local file; src/io/cached_file.h has the rules. None: it
+    is not there, not whole, or its map does not begin with `header`. `otherwise()` opens the same version where its blocks can be fetched;
+    it is called once, on whatever thread reads, if one is damaged."""
+
 class BlockFile:
     """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
 
