@@ -101,6 +101,12 @@ def test_a_wait_for_a_cpu_is_no_wait_that_more_workers_fill():
     assert advise({**found, "contention": 0.75})[0].arguments == {"num_workers": 4}
 
 
+def test_other_programs_get_their_share_of_the_cpus():
+    found = ledger(workers=1, cpu={"decode": 0.02}, cores=2.0, contention=0.5)  # three others on two CPUs
+    assert advise(found)[0].gain == pytest.approx(2 * (1 + 3) / (2 + 3))
+    assert advise({**found, "contention": 0.05})[0].gain == pytest.approx(2)
+
+
 def test_a_loop_that_is_the_bottleneck_has_nothing_to_gain():
     advice = advise(ledger(consumer={"step": 0.03}), Facts(python=("transform: python — a function",), files=True))
     assert not advice

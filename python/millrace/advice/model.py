@@ -58,6 +58,15 @@ class Costs:
         """Whether most of the work is no work of a CPU, nor a wait for one: then more workers than CPUs may help."""
         return self.cpu / (1 - self.contention) < 0.5 * self.work
 
+    def crowding(self, more: int) -> float:
+        """How much less of a CPU each of `more` workers gets than each of those there are now, where other programs want the CPUs, too.
+
+        Whoever is ready gets an equal share. `others` is how many else are ready at a time, from what the workers could not have.
+        """
+        now = max(1, self.workers)
+        others = max(0.0, self.cores / (1 - self.contention) - now)
+        return max(self.cores, now + others) / max(self.cores, more + others)
+
     @property
     def rate(self) -> float:
         """Batches per second."""

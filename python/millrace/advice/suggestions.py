@@ -13,6 +13,7 @@ LEAST_GAIN = 1.05  # below it two runs of the same differ as much
 _MOST_WORKERS = 64
 _MADE = ("fetch", "decode", "transform", "collate", "sample")
 _SPARE = 1.25  # workers that could just keep up do not: now and then all are late at once
+_SMALL_CONTENTION = 0.1
 _ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none has been seen
 
 
@@ -95,7 +96,10 @@ def _workers(to: Suggestions) -> None:
     more = wanted - to.costs.workers
     what = f"{more} more worker{'s' * (more > 1)}" if to.costs.workers else f"{wanted} worker{'s' * (wanted > 1)}"
     why = "each worker of an iterable dataset must read a part of its own: see get_worker_info()" if facts.iterable else ""
-    to.add(what, f"num_workers={wanted}", min(ceiling, replace(now, workers=wanted).rate), why, num_workers=wanted)
+    rate = min(ceiling, replace(now, workers=wanted).rate)
+    if not now.waits and now.contention > _SMALL_CONTENTION:
+        rate *= to.costs.crowding(wanted)
+    to.add(what, f"num_workers={wanted}", rate, why, num_workers=wanted)
 
 
 def _holds_the_gil(to: Suggestions) -> bool:
