@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import millrace
@@ -45,7 +44,7 @@ class Computes(torch.utils.data.Dataset):
     def __getitem__(self, index: int) -> Any:
         if self.holds_the_lock:
             return sum(number for number in range(self.kilo * 1000)) + index
-        matrix = np.full((16 * self.kilo, 16 * self.kilo), 0.5, np.float32)
+        matrix = torch.full((16 * self.kilo, 16 * self.kilo), 0.5)
         return (matrix @ matrix)[0, 0] + index
 
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.autotune [--scenario jpegs sleeps ...] [--seconds 60] [--rounds 5] [--out FILE.jsonl]
 
-Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting; each round is one epoch
-of each side, as many batches each, in turns. The grid is what the same budget of CPUs allows by hand. Each repeat is one line of JSON;
-those of "auto" also say what it had chosen, and the run fails where that is not within the budget.
+Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting. The grid is what a careful
+user would try: 1, 2, 4, ... workers up to four for each CPU, or 8, and four prefetch factors. Each of its points is measured once; the
+three fastest meet "auto" in rounds, an epoch each, as many batches each, in turns. The best is the one with the best median there. Each
+epoch is one line of JSON; those of "auto" also say what it had chosen, and the run fails where that is not within the budget.
 """
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,13 +32,14 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import revision
+from benchmarks.harness import QUIET_SHARE, revision
 from benchmarks.runs import quiet_rounds, run_scenarios
 from millrace import DataLoader, transforms
 from millrace.datasets import ImageFolder
 
 PREFETCH = (1, 2, 4, 8)
 HTTP_LATENCY_S = 0.02
+FINALISTS = 3
 
 
 class Sleeps(Dataset):
@@ -119,26 +122,27 @@ def sleeping(seconds: float) -> Callable[[Any], None]:
 def computing(seconds: float) -> Callable[[Any], None]:
     """A step on the CPU, as long as it takes there: it is slower where threads take the CPU from it."""
     matrix = torch.rand(160, 160)
-    started, rounds = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
-        matrix @ matrix
-        rounds += 1
 
-    def step(batch: Any) -> None:
+    def products(rounds: int) -> float:
+        started = time.perf_counter()
         for _ in range(rounds):
             matrix @ matrix
+        return time.perf_counter() - started
 
-    return step
+    products(20)
+    rounds = max(1, round(seconds / min(products(20) / 20 for _ in range(20))))
+    return lambda batch: products(rounds)
 
 
 @dataclass(frozen=True)
 class TuneScenario:
-    """`dataset(folder)`: a context whose value is the dataset; `step()`: makes the training loop's step."""
+    """`dataset(folder)`: a context whose value is the dataset; `step()`: makes the training loop's step; `epochs` that are one repeat."""
 
     name: str
     dataset: Callable[[str], Any]
     batch: int
     step: Callable[[], Callable[[Any], None]]
+    epochs: int = 1
 
 
 def wide_rows() -> Dataset:
@@ -147,16 +151,17 @@ def wide_rows() -> Dataset:
 
 
 SCENARIOS = {s.name: s for s in (
-    TuneScenario("jpegs", jpegs, 32, lambda: sleeping(0.005)),
+    TuneScenario("jpegs", jpegs, 32, lambda: sleeping(0.005), 4),
     TuneScenario("sleeps", in_memory(Sleeps), 16, lambda: sleeping(0.002)),
     TuneScenario("rows", in_memory(wide_rows), 32, lambda: sleeping(0.001)),
     TuneScenario("http", http_server, 8, lambda: sleeping(0.005)),
-    TuneScenario("busy_consumer", jpegs, 16, lambda: computing(0.03)),
+    TuneScenario("busy_consumer", jpegs, 16, lambda: computing(0.03), 3),
 )}
 
 
 def grid(cpus: int) -> list[tuple[int, int]]:
-    workers = sorted({1, cpus, *(n for n in (2, 3, 4, 6, 8, 12, 16, 24, 32) if n <= cpus)})
+    most = max(cpus, min(4 * cpus, 8))
+    workers = sorted({1, cpus, most, *(n for n in (2, 4, 8, 16, 32) if n <= most)})
     return list(itertools.product(workers, PREFETCH))
 
 
@@ -177,23 +182,26 @@ def check(first: DataLoader, second: DataLoader, batches: int = 8) -> None:
 
 def check_budget(tuned: dict[str, Any], overflow: int) -> None:
     budget = tuned["budget"]
-    assert tuned["threads"] <= budget["threads"], tuned
+    assert tuned["threads"] <= tuned["most_threads"], tuned
+    assert tuned["threads"] <= budget["threads"] or tuned["cpus_used"] <= 1.1 * budget["cpus"], tuned
     assert tuned["slots"] * (tuned["batch_bytes"] or 0) <= tuned["peak_bytes"] <= budget["memory_bytes"], tuned
     assert overflow == 0, "a batch was made outside of the slots"
 
 
-def epoch(loader: DataLoader, step: Callable[[Any], None]) -> int:
+def epoch(loader: DataLoader, step: Callable[[Any], None], most: int | None = None) -> int:
     batches = 0
-    for batch in loader:
+    for batch in itertools.islice(loader, most):
         step(batch)
         batches += 1
     return batches
 
 
 def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]) -> Iterator[dict]:
-    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    """One record per repeat: of each point of the grid once ("scan"), then of "auto" and the best of them, at least `rounds` quiet rounds
+    and at most twice as many in all."""
     common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {"torch": torch.__version__}, "kind": "epoch"}
+              "machine": probes.machine(), "versions": {"torch": torch.__version__}}
+    warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
     with tempfile.TemporaryDirectory() as folder, scenario.dataset(folder) as dataset:
         step = scenario.step()
         check(make(dataset, scenario, "auto", "auto"), make(dataset, scenario, len(cpus), 2))  # which keeps batches: not to be counted
@@ -201,23 +209,33 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
         started = time.monotonic()
         while time.monotonic() - started < seconds:
             epoch(auto, step)
-        sides: dict[str, DataLoader] = {"auto": auto}
-        for workers, prefetch in grid(len(cpus)):
-            sides[f"{workers} x {prefetch}"] = make(dataset, scenario, workers, prefetch)
+
+        def repeat_of(name: str, loader: DataLoader) -> dict:
+            if name != "auto":
+                epoch(loader, step, 4)  # its workers are started
+            timer = probes.Epoch(cpus)
+            batches = sum(epoch(loader, step) for _ in range(scenario.epochs))
+            record = {**common, "loader": name, **timer.stop(), "batches": batches}
+            if name == "auto":
+                stats = loader.stats()
+                record["tuned"] = stats["tuned"]
+                check_budget(stats["tuned"], stats["overflow_slots"])
+            else:
+                loader._iterator = None  # idle workers of other loaders are no part of this
+            return {**record, "batches_per_s": batches / record["seconds"]}
+
+        sides = {f"{workers} x {prefetch}": make(dataset, scenario, workers, prefetch) for workers, prefetch in grid(len(cpus))}
+        scan = []
+        for name, loader in sides.items():
+            record = {**repeat_of(name, loader), "kind": "scan", "repeat": 0}
+            scan.append({**record, "quiet": record["others_share"] <= QUIET_SHARE})
+            yield scan[-1]
+        best = sorted(scan, key=lambda record: -record["batches_per_s"])[:FINALISTS]
+        finalists = {"auto": auto, **{record["loader"]: sides[record["loader"]] for record in best}}
 
         def one_round(repeat: int) -> list[dict]:
-            records = []
-            for name, loader in list(sides.items())[:: -1 if repeat % 2 else 1]:
-                timer = probes.Epoch(cpus)
-                batches = epoch(loader, step)
-                record = {**common, "loader": name, "repeat": repeat, **timer.stop(), "batches": batches}
-                if name == "auto":
-                    stats = loader.stats()
-                    record["tuned"] = stats["tuned"]
-                    check_budget(stats["tuned"], stats["overflow_slots"])
-                else:
-                    loader._iterator = None  # idle workers of thirty loaders are no part of this
-                records.append({**record, "batches_per_s": batches / record["seconds"]})
+            turns = list(finalists.items())[:: -1 if repeat % 2 else 1]
+            records = [{**repeat_of(name, loader), "kind": "epoch", "repeat": repeat} for name, loader in turns]
             assert len({record["batches"] for record in records}) == 1, "the sides had not equally many batches"
             return records
 
@@ -226,7 +244,8 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
 
 def reached(records: list[dict]) -> tuple[str, list[float]]:
     """(the best grid point, round by round: auto's rate as a share of that point's)."""
-    kept = [r for r in records if r["quiet"]] or records
+    rounds = [r for r in records if r["kind"] == "epoch"]
+    kept = [r for r in rounds if r["quiet"]] or rounds
     rates: dict[str, dict[int, float]] = {}
     for record in kept:
         rates.setdefault(record["loader"], {})[record["repeat"]] = record["batches_per_s"]
@@ -240,7 +259,8 @@ def table(records: list[dict]) -> str:
     low, high = interval(shares)
     lines = ["| num_workers x prefetch_factor | batches/s, median |", "|---|---:|"]
     for name in dict.fromkeys(r["loader"] for r in records):
-        median = statistics.median(r["batches_per_s"] for r in records if r["loader"] == name)
+        own = [r for r in records if r["loader"] == name]
+        median = statistics.median(r["batches_per_s"] for r in [r for r in own if r["kind"] == "epoch"] or own)
         lines.append(f"| {name}{' (best by hand)' if name == best else ''} | {median:.2f} |")
     tuned = [r["tuned"] for r in records if "tuned" in r][-1]
     lines.append(f"\nauto reaches {statistics.median(shares):.1%} ({low:.1%} – {high:.1%}) of the best, with {tuned['threads']} threads "

@@ -8,6 +8,7 @@
 #include "core/memory_budget.h"
 #include "core/shared_ring.h"
 #include "core/stream_copy.h"
+#include "core/turn_gate.h"
 #include "device/host_pages.h"
 #include "millrace/error.h"
 #include "torch_bridge/row_writer.h"
@@ -104,6 +105,13 @@ struct BatchFields {
   }
 };
 
+// In a slot that holds nothing else.
+TurnGate gate_on(const std::shared_ptr<SharedRing>& ring, int slot) {
+  check_range(*ring, slot, 0, sizeof(TurnGate::State));
+  ring->reserve(slot, 0, sizeof(TurnGate::State));  // fresh pages are zero, as a new state is
+  return TurnGate(std::shared_ptr<TurnGate::State>(ring, reinterpret_cast<TurnGate::State*>(ring->data(slot))));
+}
+
 struct Writer {
   py::object ring;  // kept alive
   RowWriter rows;
@@ -156,6 +164,18 @@ void bind_ring(py::module_& m) {
         return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
       }, py::arg("slot"), py::arg("offset"), py::arg("bytes"))
       .def("pack", &pack, py::arg("slot"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
+  py::class_<TurnGate>(m, "TurnGate")
+      .def(py::init(&TurnGate::in_own_memory))
+      .def_static("on", &gate_on, py::arg("ring"), py::arg("slot"))
+      .def("set_limit", &TurnGate::set_limit, py::arg("limit"))
+      .def("open", &TurnGate::open)
+      .def("close", &TurnGate::close)
+      .def("wait", [](const TurnGate& gate, uint32_t number, double seconds) {
+        const py::gil_scoped_release release;
+        return gate.wait(number, static_cast<int64_t>(seconds * 1e9));
+      }, py::arg("number"), py::arg("seconds"))
+      .def_property_readonly("closed", &TurnGate::closed)
+      .def("end", &TurnGate::end);
   py::class_<ForkRecord>(m, "ForkRecord")
       .def(py::init<>())
       .def("begin", &ForkRecord::begin)

@@ -711,6 +711,30 @@ class SharedRing:
     ) -> Optional[tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int]]:
         """Copies all of them into the slot: (fields (offset, element type, sizes, strides), end, reserved); None if too long."""
 
+class TurnGate:
+    """How many workers work at a time: task n may begin once n is less than the limit and the tasks that have ended, together.
+
+    Tasks are numbered from 0 in the order in which they go to workers. Nothing begins before a limit is set.
+    """
+
+    def __init__(self) -> None:
+        """For threads of this process."""
+    @staticmethod
+    def on(ring: SharedRing, slot: int) -> TurnGate:
+        """In a slot that holds nothing else, for all processes that have the ring."""
+    def set_limit(self, limit: int) -> None:
+        """The owner's; ValueError below 1."""
+    def open(self) -> None:
+        """Everything may begin, for good."""
+    def close(self) -> None:
+        """Nothing is to begin any more: wait() returns False at once."""
+    def wait(self, number: int, seconds: float) -> bool:
+        """Without the GIL, until task `number` may begin; False when that takes longer, or it is closed."""
+    @property
+    def closed(self) -> bool: ...
+    def end(self) -> None:
+        """One task that began has ended."""
+
 class ForkRecord:
     """Slots, of all rings, that are held back for children forked between begin() and end() on this thread, until release()."""
 

@@ -32,7 +32,7 @@ from .run_record import RunRecord
 from .samplers import LengthGroupedSampler, StratifiedBatchSampler
 from .state import Progress, SavedState, before_first_epoch, fingerprint
 from .stream_iterator import StreamIter, seen_as_inline
-from .tuning import Tuning, checked_memory, resolved_prefetch, resolved_workers, tuning_lines, tuning_of
+from .tuning import Auto, Tuning, checked_memory, resolved_prefetch, resolved_workers, tuning_lines, tuning_of
 from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
@@ -48,8 +48,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     Further arguments, keyword-only, readable and settable as attributes:
 
-    num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE), of which as many work at a
-        time as serve the training loop best, found out while it runs. Batches do not depend on it. prefetch_factor: also "auto": the
+    num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE), up to 8 where these are
+        fewer, of which as many work at a time as serve the training loop best and use no more CPU time than that, found out while it
+        runs. Batches do not depend on it. prefetch_factor: also "auto": the
         same for the number of batches in memory. docs/autotune.md has both; explain() and stats()["tuned"] say what was chosen.
     memory_budget: what the batches in memory may take with prefetch_factor="auto": bytes, or a share of the memory that may be taken
         (float below 1; None: 0.1), for all ranks of a node together. At most half of it page-locked. ValueError where two do not fit.
@@ -161,7 +162,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             sampler, shuffle = sampler_of_part(dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim))
         if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
             raise ValueError(f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave batch_size out")
-        num_workers = resolved_workers(num_workers)
+        tuned = in_order and on_error != "skip" and decode == "cpu"
+        num_workers = resolved_workers(num_workers, dataset, multiprocessing_context, tuned)
         prefetch_factor = resolved_prefetch(prefetch_factor, num_workers)
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native
@@ -269,6 +271,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         ledger.ends_with(iterator)
         self._millrace_run, self._millrace_progress, self._millrace_saved = record, progress, None
         return iterator
+
+    def check_worker_number_rationality(self) -> None:
+        if not isinstance(self.num_workers, Auto):  # of "auto", no more work at a time than there are CPUs for
+            super().check_worker_number_rationality()
 
     def _refuse_what_torch_cannot(self, plan: Plan) -> None:
         if self.decode == "gpu" and plan.decode_refusal:

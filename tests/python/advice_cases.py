@@ -64,7 +64,7 @@ class Case:
     whole: bool = False  # the start of an epoch counts
 
     def loader(self, **changes: Any) -> DataLoader:
-        return DataLoader(self.dataset, 2, **{**self.options, **changes})
+        return DataLoader(self.dataset, **{"batch_size": 2, **self.options, **changes})
 
     def run(self, loader: DataLoader) -> tuple[float, Any]:
         """(samples per second of the last epoch, behind its first batch, or of all of it; the loader's advice)"""

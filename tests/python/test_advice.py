@@ -86,6 +86,27 @@ def test_workers_no_more_than_there_are_cpus_for():
     assert not advise(ledger(cpu={"decode": 0.04}, cores=2.0))
 
 
+def test_the_loops_own_cpu_time_is_not_the_workers():
+    free = advise(ledger(workers=1, cpu={"decode": 0.04}, cores=2.0))
+    assert free[0].gain == pytest.approx(2)
+    shared = advise(ledger(workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.01))
+    assert shared[0].gain == pytest.approx(2 / (0.04 + 0.01) * 0.04)
+    threads = ledger("threads", True, workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.04)
+    assert advise(threads)[0].gain == pytest.approx(2), "theirs is part of the process's"
+
+
+def test_a_wait_for_a_cpu_is_no_wait_that_more_workers_fill():
+    found = ledger(cpu={"decode": 0.01}, cores=4.0)
+    assert advise(found)[0].arguments["num_workers"] > 4
+    assert advise({**found, "contention": 0.75})[0].arguments == {"num_workers": 4}
+
+
+def test_other_programs_get_their_share_of_the_cpus():
+    found = ledger(workers=1, cpu={"decode": 0.02}, cores=2.0, contention=0.5)  # three others on two CPUs
+    assert advise(found)[0].gain == pytest.approx(2 * (1 + 3) / (2 + 3))
+    assert advise({**found, "contention": 0.05})[0].gain == pytest.approx(2)
+
+
 def test_a_loop_that_is_the_bottleneck_has_nothing_to_gain():
     advice = advise(ledger(consumer={"step": 0.03}), Facts(python=("transform: python — a function",), files=True))
     assert not advice

@@ -86,6 +86,12 @@ DATASETS = """
     def ends():
         raise SystemExit(3)
 
+    def reads_its_command_line():
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--length", type=int, default=50)
+        return Sleeps(parser.parse_args().length, 0.0)
+
     if __name__ == "__main__":
         guarded = Sleeps()
 """
@@ -177,6 +183,11 @@ def test_what_cannot_be_loaded_is_told_in_short(capsys, folder, name, words):
     assert status == 1 and words in lines.replace(f"{folder}/", "") and "Traceback" not in lines and not text, lines
 
 
+def test_a_script_finds_no_arguments_on_its_command_line(capsys):
+    status, text, lines = bench(capsys, "my_datasets:reads_its_command_line", *QUICK, "--json")
+    assert status == 0 and json.loads(text)["dataset"]["length"] == 50, lines
+
+
 @pytest.mark.parametrize("words, told", [
     (["my_datasets"], "write module:name or script.py:name"), (["none.py:x"], "there is no file none.py"),
     (["my_datasets:sleeps:x"], "write module"),
@@ -249,6 +260,9 @@ def test_what_is_in_the_way_of_forks(folder):
     thread = threading.Thread(target=going.wait)
     thread.start()
     assert "started 1 threads" in before.in_the_way()
+    with open(f"/proc/self/task/{thread.native_id}/comm", "w") as name:
+        name.write("jemalloc_bg_thd")
+    assert before.in_the_way() == "", "pyarrow's allocator looks after itself"
     going.set()
     thread.join()
 

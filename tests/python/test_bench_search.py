@@ -21,6 +21,7 @@ class MadeUp:
 
     def __init__(self, rate, divides=True, survey=None, **facts):
         self.rate, self.facts, self.asked, self.alone_because = rate, {**FACTS, **facts}, [], ""
+        self.tasks = []
         self._divides, self._survey = divides, survey or {"read": 100, "failed": 0, "errors": [], "all": False}
 
     def start(self):
@@ -37,6 +38,7 @@ class MadeUp:
 
     def measure(self, configuration, task, facts):
         self.asked.append(configuration)
+        self.tasks.append(task)
         rate = float(self.rate(configuration, self.asked.count(configuration)))
         return {"samples": 100, "batches": 12, "seconds": 100 / rate, "rate": rate, "wait_seconds": 50 / rate, "first_seconds": 0.1,
                 "cpu_seconds": 0.01, "memory_bytes": 1 << 20, "epochs": 1, "engine": "inline", "waits": [0.1], "ends": [0.1], "left_out": 0,
@@ -64,6 +66,17 @@ def test_fewest_workers_of_those_that_tie():
     result = BenchResult("made:up", Options(), search, {"num_workers": 4}, "DataLoader(dataset, num_workers=4)")
     assert (result.rate, result.best.phase, result.speedup) == (400, "final", pytest.approx(1.25))
     assert "no faster beyond the noise; of equals, the one with fewer workers" in result.text()
+
+
+def test_torchs_best_is_not_whoever_was_lucky_once():
+    def rate(configuration, count):
+        if configuration.side != "torch":
+            return 200
+        return {1: 60, 2: 110 if count == 1 else 90}.get(configuration.workers, 100)
+
+    search, _ = searched(rate, cpus=4)
+    assert search.torch.workers != 2
+    assert search.rates_of(search.torch, "final") == [100] * Options().repeats
 
 
 def test_more_workers_than_cpus_as_long_as_they_help():
@@ -104,8 +117,16 @@ def test_the_final_takes_turns():
     sides = [search.winner, search.runner_up, search.torch]
     final = [r["configuration"] for r in search.records if r["phase"] == "final"]
     assert [final.count(side) for side in sides] == [4, 4, 4]
-    rounds = [final[i : i + 3] for i in range(0, 12, 3)]
+    assert {c.side for c in final if c not in sides} == {"torch"}, "its next best, which was as fast"
+    rounds = [final[i : i + 4] for i in range(0, 16, 4)]
     assert rounds[1] == rounds[0][::-1] and rounds[2] == rounds[0], "the direction alternates"
+
+
+def test_the_final_is_measured_behind_a_start():
+    search, client = searched(scaling(2))
+    phases = [record["phase"] for record in search.records]
+    assert all((task.warm_s > 0) == (phase == "final") for task, phase in zip(client.tasks, phases))
+    assert all(task.warm_s <= 1 and task.warm_s <= task.seconds for task in client.tasks)
 
 
 def test_the_final_decides_against_a_lucky_start():

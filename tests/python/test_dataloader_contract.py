@@ -6,6 +6,7 @@ import inspect
 import pickle
 import sys
 import types
+import warnings
 from typing import Generic, TypeVar
 
 import pytest
@@ -77,8 +78,15 @@ def test_default_samplers_are_exactly_torchs(dataset):
 def test_auto_workers_are_a_number(monkeypatch):
     monkeypatch.setattr("millrace._core.cpu_budget", lambda: {"cpus": 3.0, "threads": 3, "reason": "test"})
     monkeypatch.setattr(torch._utils, "cpu_count", lambda: 3)
-    loader = millrace.DataLoader(range(3), num_workers="auto")
-    assert (loader.num_workers, loader.prefetch_factor) == (3, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch's, of more workers than CPUs
+        loader = millrace.DataLoader(range(3), num_workers="auto")
+    assert (loader.num_workers, loader.prefetch_factor) == (8, 2)
+    assert millrace.DataLoader(range(3), num_workers="auto", multiprocessing_context="spawn").num_workers == 3
+    monkeypatch.setattr("millrace._core.cpu_budget", lambda: {"cpus": 1.5, "threads": 1, "reason": "test"})
+    assert millrace.DataLoader(range(3), num_workers="auto").num_workers == 4
+    monkeypatch.setattr("millrace._core.cpu_budget", lambda: {"cpus": 48.0, "threads": 48, "reason": "test"})
+    assert millrace.DataLoader(range(3), num_workers="auto").num_workers == 48
 
 
 # -- copies and rebuilding -------------------------------------------------------------------------------------------------------

@@ -67,6 +67,15 @@ def test_a_dataset_is_measured(module, capsys):
     assert error == "", "no progress where there is no terminal"
 
 
+def test_a_script_is_named_as_for_bench(module, capsys, monkeypatch):
+    for name in ("__main__", "__mp_main__"):  # which a script becomes
+        monkeypatch.setitem(sys.modules, name, sys.modules["__main__"])
+    status, text, error = estimate(capsys, *NUMBERS, "--dataset", f"{module}.py:dataset", "--seconds", 0.5, "--json")
+    assert status == 0 and json.loads(text)["measured_per_rank"] > 0, error
+    status, _, error = estimate(capsys, *NUMBERS, "--dataset", f"{module}:none")
+    assert status == 1 and error.count(f"{module}:none") == 1 and "has no 'none'" in error
+
+
 def test_a_loader_is_measured_and_says_its_batch_size(module, capsys):
     status, text, _ = estimate(capsys, "--step-ms", 10, "--loader", f"{module}:loader", "--seconds", 0.5, "--json")
     found = json.loads(text)
@@ -88,7 +97,7 @@ WRONG = [
     (["--step-ms", "nan"], "finite"),
     (["--batch-size", "-3"], "batch_size=-3"),
     (["--measured", "3", "--dataset", "a:b"], "--measured and --dataset each say"),
-    (["--dataset", "no_name"], "write module:attribute"),
+    (["--dataset", "no_name"], "write module:name"),
     (["--dataset", "a:b", "--seconds", "inf"], "--seconds=inf"),
     (["--dataset", "a:b", "--ranks-per-node", "0"], "--ranks-per-node=0"),
     (["--ledger", "missing.json"], "missing.json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 
@@ -10,6 +11,7 @@ import pytest
 from ledger_cases import CASES, Data, Sleepy, busy, check, in_memory, run, slow_collate
 
 from millrace import DataLoader, _core
+from millrace.ledger.contention import contention
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -134,3 +136,27 @@ def test_a_sampler_that_is_slow_is_to_blame():
     check(ledger, wall)
     assert ledger["consumer"]["draw"] > 0.11
     assert ledger["bottleneck"] == "draw"
+
+
+def test_who_had_the_cpu_is_what_the_kernel_says(tmp_path):
+    for thread, text in {11: "300 100 5", 12: "600 0 1", 13: "50 750 2", 14: "no numbers"}.items():
+        (tmp_path / "self" / "task" / str(thread)).mkdir(parents=True)
+        (tmp_path / "self" / "task" / str(thread) / "schedstat").write_text(text)
+    (tmp_path / "21").mkdir()
+    (tmp_path / "21" / "schedstat").write_text("100 300 1\n")
+    asked = functools.partial(contention, proc=str(tmp_path))
+    assert asked([], 13, True) == 0.1 and asked([], 11, False) == 0.25
+    assert asked([21, 22], 11, True) == 0.75 and asked([22], 11, True) == 0.0
+    assert contention([], 0, True, str(tmp_path / "none")) == 0.0
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_method": "thread"}])
+def test_it_knows_the_processes_cpu_time_and_who_else_used_the_cpus(options):
+    loader = DataLoader(range(64), 8, native="never", **options)
+    for _ in loader:
+        end = time.thread_time() + 0.005
+        while time.thread_time() < end:
+            pass
+    ledger = loader.ledger()
+    assert 0.04 <= ledger["process_cpu_seconds"] <= ledger["wall_seconds"] * 8
+    assert 0.0 <= ledger["contention"] <= 1.0 and loader.ledger()["contention"] == ledger["contention"]

@@ -117,3 +117,9 @@ def test_ctrl_c(capsys, script, monkeypatch):
     monkeypatch.setattr(millrace.FeedProfile, "of", interrupted)
     status, _, errors = run(capsys, f"{script}:dataset", "--workers", 0)
     assert status == 130 and "stopped" in errors
+
+
+def test_the_median_of_whole_numbers_is_one(capsys, script):
+    status, text, _ = run(capsys, f"{script}:dataset")
+    classes = next(line.split() for line in text.splitlines() if line.startswith("1 "))
+    assert status == 0 and classes[5] in ("1", "2"), text

@@ -7,20 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import _utils
 
+from millrace import _core
 from millrace.workers.task_gate import TaskGate
 
 
 class Recorder:
     def __init__(self, name, log):
-        self.name, self.log = name, log
+        self.name, self.log, self.turns = name, log, []
 
-    def put(self, item):
+    def put(self, item, *turn):
         self.log.append((self.name, item))
+        self.turns += turn
 
 
-def gate_of(workers, working, ahead):
+def gate_of(workers, working, ahead, turns=None):
     log = []
-    gate = TaskGate([Recorder(i, log) for i in range(workers)])
+    gate = TaskGate([Recorder(i, log) for i in range(workers)], turns)
     gate.set_limits(working, ahead)
     return gate, log
 
@@ -36,16 +38,20 @@ def test_no_task_leaves_that_is_too_far_ahead():
     assert [(worker, item[0]) for worker, item in log] == [(n % 2, n) for n in range(6)]
 
 
-def test_so_many_are_out_and_no_more():
-    gate, log = gate_of(4, 2, 8)
-    for number in range(8):
-        gate.queues[number % 4].put((number, []))
-    assert len(log) == 2
-    gate.answered()
-    gate.pump(0)
-    assert len(log) == 3
-    gate.pump(3)  # what the consumer wants goes at once
-    assert [item[0] for _, item in log] == [0, 1, 2, 3]
+def test_tasks_get_turns_in_the_order_in_which_they_leave():
+    turns = _core.TurnGate()
+    gate, log = gate_of(2, 2, 3, turns)
+    for number in range(3):
+        gate.queues[number % 2].put((number, []))
+    for queue in gate.queues:
+        queue.put(_utils.worker._ResumeIteration(1))
+    gate.queues[0].put((0, []))  # of the next epoch
+    assert [queue._queue.turns for queue in gate.queues] == [[0, 2, 3], [1]] and len(log) == 6
+    assert turns.wait(1, 0.0) and not turns.wait(2, 0.0)
+    gate.set_limits(3, 3)
+    assert turns.wait(2, 0.0) and not turns.wait(3, 0.0)
+    turns.end()
+    assert turns.wait(3, 0.0)
 
 
 def test_the_end_is_told_at_once_and_a_new_epoch_opens_the_gate():
@@ -72,7 +78,6 @@ def test_the_end_is_told_at_once_and_a_new_epoch_opens_the_gate():
 def test_every_task_comes_whatever_the_limits_do(workers, changes, ahead):
     gate, log = gate_of(workers, 1, 1)
     total, put = 60, 0
-    answered = 0
     for position in range(total):
         while put < min(total, position + ahead):  # torch's logic
             gate.queues[put % workers].put((put, []))
@@ -82,7 +87,4 @@ def test_every_task_comes_whatever_the_limits_do(workers, changes, ahead):
         gate.pump(position)
         numbers = [item[0] for _, item in log]
         assert numbers == list(range(len(numbers))) and len(numbers) > position  # the wanted one is out
-        while answered <= position:
-            gate.answered()
-            answered += 1
     assert [(worker, item[0]) for worker, item in log] == [(n % workers, n) for n in range(total)]

@@ -3,11 +3,12 @@
 What the consumer's thread does itself (draw, make, copy, handover, and the loop's step) is done one after the other; workers work side by
 side, as far as there are CPUs for the part of their time that needs one:
 
-    batches per second = min(1 / consumer, efficiency * workers / work, cores / CPU time of work)
+    batches per second = min(1 / consumer, efficiency * workers / work, efficiency * cores / CPU time of a batch, everybody's)
 
-`efficiency` is what the same formula misses today, when it says that workers are the limit: batches that are not alike, or CPUs that others
-use. It is kept for other numbers of workers. The model knows nothing of disks and networks that have no more to give, nor of CPU time that
-the loop's own threads need; both make it too hopeful, never too shy.
+A batch's CPU time is that of its work and what the training process's other threads use meanwhile: the loop itself, the libraries', those
+that read from stores. `efficiency` is what the same formula misses today, when it says that workers are the limit: batches that are not
+alike, or CPUs that others use. It is kept for other numbers of workers. The model knows nothing of disks and networks that have no more to
+give, which makes it too hopeful, never too shy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Costs:
     workers: int
     cores: float
     efficiency: float = 1.0
+    own_cpu: float = 0.0  # of the training process, but for its workers
+    contention: float = 0.0  # share of the time in which work wanted a CPU and did not get it
 
     @property
     def consumer(self) -> float:
@@ -42,7 +45,27 @@ class Costs:
         """Batches per second that the workers could make."""
         if self.workers == 0 or self.work <= 0:
             return math.inf
-        return self.efficiency * min(self.workers / self.work, self.cores / self.cpu if self.cpu > 0 else math.inf)
+        return min(self.efficiency * self.workers / self.work, self.of_cpus)
+
+    @property
+    def of_cpus(self) -> float:
+        """Batches per second that the CPUs could make, by any number of workers."""
+        used = self.cpu + self.own_cpu
+        return self.efficiency * self.cores / used if used > 0 else math.inf
+
+    @property
+    def waits(self) -> bool:
+        """Whether most of the work is no work of a CPU, nor a wait for one: then more workers than CPUs may help."""
+        return self.cpu / (1 - self.contention) < 0.5 * self.work
+
+    def crowding(self, more: int) -> float:
+        """How much less of a CPU each of `more` workers gets than each of those there are now, where other programs want the CPUs, too.
+
+        Whoever is ready gets an equal share. `others` is how many else are ready at a time, from what the workers could not have.
+        """
+        now = max(1, self.workers)
+        others = max(0.0, self.cores / (1 - self.contention) - now)
+        return max(self.cores, now + others) / max(self.cores, more + others)
 
     @property
     def rate(self) -> float:
@@ -62,6 +85,11 @@ def measured(ledger: Mapping[str, Any]) -> Optional[tuple[Costs, float, float]]:
     work = sum(seconds for worker in workers for stage, seconds in worker["seconds"].items() if stage != "idle") / made
     cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values()) / made
     inline = not workers
+    own = ledger.get("process_cpu_seconds", 0.0) / batches
+    if inline:
+        own -= sum(times["cpu"] for times in ledger["stages"].values()) / batches
+    elif ledger["engine"] == "threads":
+        own -= cpu * made / batches
     costs = Costs(
         **{name: consumer[name] / batches for name in ("step", "draw", "copy", "handover")},
         make=(consumer["make"] - (filling if inline else 0)) / (batches - 1 if inline else batches),
@@ -69,6 +97,8 @@ def measured(ledger: Mapping[str, Any]) -> Optional[tuple[Costs, float, float]]:
         cpu=min(cpu, work),
         workers=len(workers),
         cores=max(1.0, float(ledger["settings"].get("cores") or 1)),
+        own_cpu=max(0.0, own),
+        contention=min(0.99, ledger.get("contention", 0.0)),
     )
     rate = (batches - (0 if not filling else 1)) / seconds
     model = costs.rate

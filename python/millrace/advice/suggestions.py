@@ -13,6 +13,7 @@ LEAST_GAIN = 1.05  # below it two runs of the same differ as much
 _MOST_WORKERS = 64
 _MADE = ("fetch", "decode", "transform", "collate", "sample")
 _SPARE = 1.25  # workers that could just keep up do not: now and then all are late at once
+_SMALL_CONTENTION = 0.1
 _ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none has been seen
 
 
@@ -85,9 +86,8 @@ def _workers(to: Suggestions) -> None:
         now = replace(now, work=now.make, cpu=cpu, make=0.0, handover=max(now.handover, _ANSWER_S))
     if now.work <= 0:
         return
-    ceiling = min(1 / max(now.consumer, 1e-9), now.efficiency * now.cores / now.cpu if now.cpu > 0 else math.inf)
-    waits = now.cpu < 0.5 * now.work
-    most = _MOST_WORKERS if waits else max(1, math.ceil(now.cores))
+    ceiling = min(1 / max(now.consumer, 1e-9), now.of_cpus)
+    most = _MOST_WORKERS if now.waits else max(1, math.ceil(now.cores))
     if facts.gil and to.ledger["engine"] == "threads" and not to.ledger["native"] and now.cpu > 0 and _holds_the_gil(to):
         ceiling = min(ceiling, 1 / now.cpu)
     wanted = min(most, math.ceil(_SPARE * ceiling * now.work / now.efficiency - 0.02))
@@ -96,7 +96,10 @@ def _workers(to: Suggestions) -> None:
     more = wanted - to.costs.workers
     what = f"{more} more worker{'s' * (more > 1)}" if to.costs.workers else f"{wanted} worker{'s' * (wanted > 1)}"
     why = "each worker of an iterable dataset must read a part of its own: see get_worker_info()" if facts.iterable else ""
-    to.add(what, f"num_workers={wanted}", min(ceiling, replace(now, workers=wanted).rate), why, num_workers=wanted)
+    rate = min(ceiling, replace(now, workers=wanted).rate)
+    if not now.waits and now.contention > _SMALL_CONTENTION:
+        rate *= to.costs.crowding(wanted)
+    to.add(what, f"num_workers={wanted}", rate, why, num_workers=wanted)
 
 
 def _holds_the_gil(to: Suggestions) -> bool:

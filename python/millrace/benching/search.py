@@ -1,7 +1,7 @@
 """Which configurations are measured, when and for how long, so that the best is found within the budget.
 
     warm-up ─▶ grid: workers × method, the better half again for twice as long ─▶ around the best: workers, prefetch, pinning ─▶
-    final: the winner, the next best and torch's best take turns, and what they reach there is reported
+    final: the winner, the next best and torch's best, or its best two, take turns, and what they reach there is reported
 
 The halves are taken among millrace's configurations and torch's apart, so both sides are searched alike. Of configurations that do not
 differ by more than the noise, the one that asks for least of the machine wins.
@@ -25,7 +25,9 @@ LEAST_NOISE = 0.02  # configurations closer than this are equal, however quiet t
 _SHORT_NOISE = 0.05  # as far as short measurements tell
 _SHARES = {"grid": 0.40, "around": 0.65, "final": 1.0}  # of the budget, by the end of each phase
 _WINDOW_S = (0.25, 2.0, 3.0)  # shortest, longest, longest of the final
+_WARM_S = 1.0  # at most, before each window of the final: what is told is how it goes on, not how it begins
 _FINALISTS, _TORCHS, _LEAST_REPEATS = 3, 2, 2
+_CLOSE = 0.15  # to torch's best: measured again beside it
 
 
 class DatasetFails(RuntimeError):
@@ -218,19 +220,26 @@ class Search:
         others = sorted((c for c in rates if c.side == "millrace" and c != chosen), key=lambda c: -rates[c])
         # The best so far must lose to, or tie with, the modest one side by side.
         rival = best if chosen != best else next(iter(others), None)
-        torchs = self._best_of("torch") if self._any("torch") else None
-        sides = [c for c in (chosen, rival, torchs) if c is not None]
-        self.winner, self.runner_up, self.torch = chosen, rival, torchs
+        torchs = self._best([c for c in rates if c.side == "torch"])
+        # Measured for short, one may have been lucky.
+        torchs = [c for c in torchs if rates[c] >= (1 - _CLOSE) * rates[torchs[0]]][:_TORCHS]
+        sides = [c for c in (chosen, rival, *torchs) if c is not None]
+        self.winner, self.runner_up, self.torch = chosen, rival, next(iter(torchs), None)
         repeats = self._options.repeats
         self._progress.phase("final")
-        window = self._window(_SHARES["final"], repeats * len(sides), longest=_WINDOW_S[2])
+        whole = self._window(_SHARES["final"], repeats * len(sides), longest=_WINDOW_S[2] + _WARM_S)
+        warm = min(_WARM_S, whole / 3)
+        window = whole if self._options.seconds is not None else whole - warm
         for repeat in range(repeats):
-            if repeat >= _LEAST_REPEATS and self._left(1.0) < len(sides) * (window + self._overhead):
+            if repeat >= _LEAST_REPEATS and self._left(1.0) < len(sides) * (window + warm + self._overhead):
                 self.notes.append(f"the budget was enough for {repeat} of {repeats} repeats at the end")
                 break
             for configuration in sides[:: -1 if repeat % 2 else 1]:
-                self._measure(configuration, window, "final")
+                self._measure(configuration, window, "final", warm)
         self._decide(chosen, rival)
+        finals = {c: statistics.median(values) for c in torchs if (values := self.rates_of(c, "final"))}
+        if finals:
+            self.torch = min(finals, key=lambda c: (-finals[c], c.effort()))
 
     def _decide(self, chosen: Configuration, rival: Optional[Configuration]) -> None:
         rates = {c: self.rates_of(c, "final") for c in (chosen, rival) if c is not None}
@@ -252,7 +261,7 @@ class Search:
 
     # ------------------------------------------------------------------ one point
 
-    def _measure(self, configuration: Configuration, window: float, phase: str) -> None:
+    def _measure(self, configuration: Configuration, window: float, phase: str, warm: float = 0.0) -> None:
         options = self._options
         self._progress.measuring(str(configuration), phase)
         begun = time.monotonic()
@@ -260,11 +269,11 @@ class Search:
             raise NothingMeasured("\n".join([f"no configuration gave enough batches within the budget of {options.budget:g} s; a larger "
                                              "one, or smaller batches, may help", *self._told_failures()]))
         step = options.step_seconds + self._batch_s
-        usual = 4 * (window + self._overhead + step * (options.steps or 2))  # what takes much longer hangs
+        usual = 4 * (window + warm + self._overhead + step * (options.steps or 2))  # what takes much longer hangs
         limit = max(3.0, min(max(10.0, usual), max(self._left(1.0), 2 * window + 5)) / (1 + self._silent))
         if not self.records:
             limit = min(limit, max(usual, options.budget / 4))  # something must be left for the others
-        task = Task(options.seconds or window, options.steps, options.step_seconds, options.step_on == "cpu", limit)
+        task = Task(options.seconds or window, options.steps, options.step_seconds, options.step_on == "cpu", limit, warm)
         try:
             record = self._client.measure(configuration, task, self.facts)
         except Failed as failure:
@@ -275,7 +284,7 @@ class Search:
                 self._survey()
             return
         spent = time.monotonic() - begun
-        self._overhead = 0.5 * self._overhead + 0.5 * max(0.0, spent - window)
+        self._overhead = 0.5 * self._overhead + 0.5 * max(0.0, spent - window - warm)
         record.update(configuration=configuration, phase=phase)
         self.records.append(record)
         self._progress.measured(str(configuration), record["rate"], self._best_text())

@@ -29,6 +29,7 @@ from .survey import described, divides, probe, survey
 from .targets import Source, Target
 
 WORK = {"probe": probe, "divides": divides, "survey": survey, "written": written}
+_FORKS_BY_ITSELF = ("jemalloc_bg_thd",)  # threads that begin anew in a forked child: that of pyarrow's allocator
 _PATIENCE_S = 2.0  # for a child that has answered to close its loader
 
 
@@ -39,13 +40,16 @@ def serve(connection: Connection, target: Target) -> None:
     ("raised", {"kind", "error", "where"}), ("silent", seconds), ("died", exit code).
     """
     before = _Inventory()
+    if target.live is None:
+        sys.argv = [target.text.rpartition(":")[0]]  # a script that reads its command line finds no arguments
     try:
         source = target.load()
     except Exception as error:
         connection.send(("raised", {"kind": type(error).__name__, **described(error)}))
         return
     except SystemExit as error:
-        connection.send(("raised", {"kind": "SystemExit", "error": f"it ends the process: SystemExit({error.code!r})", "where": ""}))
+        connection.send(("raised", {"kind": "SystemExit", "error": f"it ends the process: SystemExit({error.code!r}). "
+                                    "Name something that only makes the dataset or the loader", "where": ""}))
         return
     why = "" if target.live is not None else before.in_the_way()
     connection.send(("ready", why))
@@ -123,7 +127,7 @@ class _Inventory:
                 continue
             if stat.S_ISREG(about.st_mode) or stat.S_ISSOCK(about.st_mode):
                 files.add((int(name), about.st_dev, about.st_ino))
-        return len(os.listdir("/proc/self/task")), files
+        return sum(_thread_name(thread) not in _FORKS_BY_ITSELF for thread in os.listdir("/proc/self/task")), files
 
     def in_the_way(self) -> str:
         """What has come since, in words; "": nothing."""
@@ -138,6 +142,14 @@ class _Inventory:
             mapped = _mapped_inodes()  # an open file that is mapped, as numpy's, is read by its address
             opened = {file for file in opened if file[2] not in mapped}
         return f"loading it has opened {len(opened)} files or connections" if opened else ""
+
+
+def _thread_name(thread: str) -> str:
+    try:
+        with open(f"/proc/self/task/{thread}/comm") as file:
+            return file.read().strip()
+    except OSError:  # it has ended
+        return ""
 
 
 def _mapped_inodes() -> set[int]:

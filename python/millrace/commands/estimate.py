@@ -92,7 +92,7 @@ def _rate(given: argparse.Namespace) -> Optional[Any]:
     if text is None:
         return None
     if not is_name(text):
-        raise ValueError(f"{text!r} names no object: write module:attribute, as in my_module:dataset")
+        raise ValueError(f"{text!r} names no object: write module:name, as in my_module:dataset, or script.py:name")
     if given.ranks_per_node is not None:
         if given.ranks_per_node < 1:
             raise ValueError(f"--ranks-per-node={given.ranks_per_node} should be 1 or more")
@@ -115,7 +115,8 @@ def _measured(text: str, given: argparse.Namespace) -> Any:
         finally:
             progress.close()
     except Exception as error:
-        raise _Failed(f"{text}: {explained(error)}") from error
+        told = explained(error)
+        raise _Failed(told if told.startswith(f"{text}: ") else f"{text}: {told}") from error
 
 
 def _count(text: str) -> float:
@@ -142,7 +143,8 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_argument_group("what one rank's loader gives: one of")
     what.add_argument("--measured", type=_count, metavar="RATE", help="samples per second")
     what.add_argument("--measured-tokens", type=_count, metavar="RATE", help="tokens per second, with --length")
-    what.add_argument("--dataset", metavar="MODULE:NAME", help="measure this dataset, or a function that makes it, in millrace's loader")
+    what.add_argument("--dataset", metavar="MODULE:NAME", help="measure this dataset, or a function that makes it, in millrace's "
+                      "loader; also SCRIPT.py:NAME")
     what.add_argument("--loader", metavar="MODULE:NAME", help="measure this loader, millrace's or another, or a function that makes it")
     what.add_argument("--ledger", metavar="FILE", help="the JSON of a run's loader.stats(); step time and batch size come from it, too, "
                       "unless given")

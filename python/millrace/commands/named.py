@@ -1,8 +1,8 @@
-"""What the words of a command line name: objects as `module:attribute`; and what to print of an error that code of the user's raised."""
+"""What the words of a command line name: objects as `module:attribute` or `script.py:attribute`; and what to print of an error that code of
+the user's raised."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -11,18 +11,16 @@ from typing import Any
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` has the form module:attribute, and is no file."""
-    return not os.path.exists(text) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text) is not None
+    """Whether `text` has the form module:attribute or script.py:attribute, and is no file."""
+    return not os.path.exists(text) and re.fullmatch(r"([A-Za-z_][\w.]*|.*\.py):[A-Za-z_][\w.]*", text) is not None
 
 
 def named(text: str) -> Any:
-    """What `module:attribute` names, called when it is a class or function. Modules of the current folder are found."""
-    module, _, attribute = text.partition(":")
+    """What it names, called when it is a class or function; as `millrace bench` finds it. Modules of the current folder are found."""
+    from ..benching.targets import named as found
+
     sys.path.insert(0, os.getcwd())
-    thing: Any = importlib.import_module(module)
-    for name in attribute.split("."):
-        thing = getattr(thing, name)
-    return thing() if isinstance(thing, type) or (callable(thing) and not hasattr(thing, "__getitem__")) else thing
+    return found(text)
 
 
 def explained(error: Exception) -> str:

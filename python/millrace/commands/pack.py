@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
                                      "was.")
     add = parser.add_argument
     add("source", nargs="+", help="a folder of class folders, Parquet files or a folder of them, tar shards (URLs, braces), or "
-        "module:attribute for a torch Dataset or a function that makes one")
+        "module:name or script.py:name of a torch Dataset or a function that makes one")
     add("destination", help="a folder")
     add("--name", default="shard", help="beginning of the shards' names (default: shard)")
     add("--shard-size", type=_size, default=256 << 20, metavar="BYTES", help="at most; 256M, 1G (default: 256M)")

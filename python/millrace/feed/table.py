@@ -15,11 +15,11 @@ def table(data: dict[str, Any]) -> str:
     for name, field in data["fields"].items():
         series = field["series"]
         for number, each in enumerate(series[:_MOST_SERIES]):
-            rows.append(_row(name if len(series) == 1 else f"{name}[{number}]", each))
+            rows.append(_row(name if len(series) == 1 else f"{name}[{number}]", each, "int" in field["type"]))
         if len(series) > _MOST_SERIES:
             notes.append(f"{name}: {len(series) - _MOST_SERIES} more columns")
         if field["lengths"]:
-            rows.append(_row(f"{name}, length", field["lengths"]))
+            rows.append(_row(f"{name}, length", field["lengths"], True))
         notes += _classes(name, field)
         if field["other_layouts"]:
             notes.append(f"{name}: {field['other_layouts']} batches of another kind of shape were passed over")
@@ -32,11 +32,12 @@ def table(data: dict[str, Any]) -> str:
     return "\n".join([f"{data['samples']:,} samples in {data['batches']:,} batches", "", *lines, *([""] if notes else []), *notes])
 
 
-def _row(name: str, series: dict[str, Any]) -> tuple[str, ...]:
+def _row(name: str, series: dict[str, Any], whole: bool) -> tuple[str, ...]:
     numbers = series["count"] + series["nan"] + series["infinite"]
     if not series["count"]:
         return name, f"{numbers:,}", "", "", "", "", "", _share(series["nan"] + series["infinite"], numbers), ""
-    shown = (series["mean"], series["std"], series["min"], series["quantiles"][3], series["max"])
+    median = series["quantiles"][3]  # out of a histogram: between whole numbers, too
+    shown = (series["mean"], series["std"], series["min"], round(median) if whole else median, series["max"])
     shares = _share(series["nan"] + series["infinite"], numbers), _share(series["zeros"], numbers)
     return name, f"{numbers:,}", *(f"{value:.5g}" for value in shown), *shares
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional
 
 from .. import _core
-from .board import Row
+from .board import Reading, Row
+from .contention import contention
 from .stages import START, STEP
 
 _COUNTS = ("samples", "batches", "bytes")
@@ -35,11 +37,14 @@ class Ledger:
         self._live: Optional[Callable[[], list[Row]]] = None
         self._rows: list[Row] = []  # as of the epoch's end, or of the workers'
         self._rows_before: dict[str, Row] = {}  # at the epoch's start
+        self._cpu_before, self._cpu = time.process_time(), 0.0  # of this process: when the epoch had started; and in it, once it has ended
+        self._pids: list[int] = []
+        self._thread, self._contention = 0, None if _core.StageClock.enabled else 0.0
         self._ended = False
 
-    def watch(self, rows: Callable[[], list[Row]]) -> None:
-        """New workers have started: `rows` reads them."""
-        self._live, self._rows_before, self._counted = rows, {}, {}
+    def watch(self, rows: Callable[[], list[Row]], pids: Sequence[int] = ()) -> None:
+        """New workers have started: `rows` reads them; their processes, if they are no threads."""
+        self._live, self._rows_before, self._counted, self._pids = rows, {}, {}, list(pids)
 
     @contextmanager
     def starting(self, before: Optional[dict[str, Any]] = None, goes_on: bool = False) -> Iterator[None]:
@@ -47,7 +52,7 @@ class Ledger:
         `goes_on`: this is part of a start that was told already."""
         if not goes_on:
             self.started = time.time()
-            self._ended = False
+            self._ended, self._contention = False, None if _core.StageClock.enabled else 0.0
             self._rows_before = {row.name: row for row in self._read()}
             self._counted = {name: before[name] for name in _COUNTS} if before else {}
             self.clock.restart()
@@ -56,6 +61,7 @@ class Ledger:
             yield
         finally:
             self.leave(before)
+            self._cpu_before, self._thread = time.process_time(), threading.get_native_id()
 
     def finish(self, before: int) -> None:
         """Inside `next()`: no batch is left. `before`: what begin() said."""
@@ -65,10 +71,31 @@ class Ledger:
             self.clock.end_when_left()
 
     def _keep(self) -> None:
+        self.workers_end()
+        self._cpu = self.process_cpu()
         self._rows, self._ended = self._read(), True
 
     def _read(self) -> list[Row]:
         return self._rows if self._live is None else self._live()
+
+    def process_cpu(self) -> float:
+        """Seconds of CPU time of all threads of this process, since the epoch had started."""
+        return self._cpu if self._ended else time.process_time() - self._cpu_before
+
+    def contention(self) -> float:
+        """Of the time in which workers, or without them the loop's thread, wanted a CPU: the share in which others had it."""
+        if self._contention is None:
+            return contention(self._pids, self._thread, self._live is not None)
+        return self._contention
+
+    def workers_end(self) -> None:
+        """Before they do: what the kernel knows of them goes with them."""
+        if self._contention is None:
+            self._contention = self.contention()
+
+    def readings(self) -> list[Reading]:
+        """The workers' clocks as of now, counted from their own beginnings."""
+        return [row.reading for row in self._read()]
 
     def freeze(self) -> None:
         """The workers have ended: keeps what they counted and lets go of them."""

@@ -74,6 +74,8 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
         "settings": {**ledger.settings, "cores": _core.cpu_budget()["cpus"]},
         "started": ledger.started,
         "wall_seconds": wall_seconds,
+        "process_cpu_seconds": ledger.process_cpu(),
+        "contention": ledger.contention(),
         **ledger.counts(counters),
         "consumer": consumer,
         "first_wait": ledger.clock.first_wait_ns * 1e-9,

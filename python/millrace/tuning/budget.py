@@ -1,4 +1,4 @@
-"""Budget: what one loader's tuning may use of the machine: threads, memory, page-locked memory.
+"""Budget: what one loader's tuning may use of the machine: CPUs, memory, page-locked memory.
 
 The ranks of a node share it: CPUs and memory are divided by LOCAL_WORLD_SIZE, which torchrun and others set. Memory is that which may
 still be taken when the first iterator is made: the smallest of what the machine has and what each cgroup leaves.
@@ -46,7 +46,9 @@ def ranks_of_node() -> int:
 
 @dataclass(frozen=True)
 class Budget:
+    cpus: float
     threads: int
+    """Whole ones that fit into it: what computes all the time."""
     memory_bytes: int
     pinned_bytes: int
     ranks: int
@@ -61,14 +63,16 @@ class Budget:
         else:
             available, _ = _core.memory_budget()
             held = int(available * (DEFAULT_SHARE if memory is None else memory)) // ranks
-        return Budget(_core.cpu_budget()["threads"], held, int(held * PINNED_SHARE), ranks, memory is not None)
+        cpu = _core.cpu_budget()
+        return Budget(float(cpu["cpus"]), cpu["threads"], held, int(held * PINNED_SHARE), ranks, memory is not None)
 
     def batch_bytes(self, pinned: bool) -> int:
         """For batches in memory."""
         return self.pinned_bytes if pinned else self.memory_bytes
 
     def as_dict(self) -> dict[str, Any]:
-        return {"threads": self.threads, "memory_bytes": self.memory_bytes, "pinned_bytes": self.pinned_bytes, "ranks": self.ranks}
+        memory = {"memory_bytes": self.memory_bytes, "pinned_bytes": self.pinned_bytes}
+        return {"cpus": self.cpus, "threads": self.threads, **memory, "ranks": self.ranks}
 
 
 def slots_within(bytes_: int, batch_bytes: Optional[int], most: int, least: int = 2) -> int:

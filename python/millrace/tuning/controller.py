@@ -96,6 +96,7 @@ class Controller:
         self._noise = Noise()
         self._patience = FIRST_PATIENCE_SECONDS
         self._searched_at = 0.0
+        self._roomier = False  # there are more threads than the last search knew of
         self._event("from the file of tuned settings" if self._starts_settled else "to begin with")
         self._steps: Steps = self._run()
         self._change(next(self._steps))
@@ -108,6 +109,7 @@ class Controller:
         """At once: what does not fit into them is not in force any more when this returns."""
         if bounds == self._bounds:
             return
+        self._roomier |= self.settled and bounds.threads > self._bounds.threads
         self._bounds = bounds
         base = bounds.fit(self._base)
         if base == self._base:
@@ -151,6 +153,7 @@ class Controller:
                 self.settled = False
                 self.searches += 1
                 self._searched_at = self._meter.seconds
+                self._roomier = False
                 last = yield from self._search(last)
             self._starts_settled = False
             self.settled = True
@@ -254,6 +257,9 @@ class Controller:
         odd = 0
         while True:
             window = yield from self._measure()
+            if self._roomier and window.waiting >= WAITS:
+                self._event("more threads may work")
+                return window
             changed = abs(window.level - usual) > max(SHIFT, 4 * self._noise.spread)
             turned = window.waiting > 4 * WAITS if waited < WAITS else window.waiting < WAITS / 2
             odd = odd + 1 if changed or turned else 0

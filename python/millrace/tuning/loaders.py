@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from torch.utils.data.dataloader import _DatasetKind
 
+from .. import _core
 from ..devices import batch_memory
 from .budget import Budget, checked_memory
 from .numbers import Auto
@@ -54,24 +55,31 @@ def _room(loader: Any, job: Any, engine: str) -> Optional[Room]:
     if not _is_auto(loader) or engine == "inline":
         return None
     batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1
+    cpus = min(int(workers), _core.cpu_budget()["threads"]) if isinstance(workers, Auto) else int(workers)
     lists = workers * (loader.prefetch_factor or 2)
+    tunes_slots = isinstance(loader.prefetch_factor, Auto)
     if job is None:
         if loader.on_error == "skip" or not loader.in_order:
             return None
-        usual, most, rows = (2 * workers if isinstance(loader.prefetch_factor, Auto) else lists) + 1, lists + 1, 1
+        usual, most, rows = (2 * cpus if tunes_slots else lists) + 1, lists + 1, 1
+        per_thread = lists // workers
     else:
         if job.on_device:
             return None
-        usual = job.usual_slots(workers, loader.batch_size)
-        most = min(_MOST_SLOTS, max(lists, usual)) if job.grows else usual
+        all_slots, fewer = (job.usual_slots(number, loader.batch_size) for number in (workers, cpus))
+        usual = fewer if tunes_slots else all_slots
+        most = min(_MOST_SLOTS, max(lists, all_slots)) if job.grows else all_slots
         rows = batch_size if job.shares_batches else 1
+        per_thread = (all_slots - fewer) // max(1, workers - cpus)
     counts = job is not None or loader._dataset_kind == _DatasetKind.Map
     return Room(
         workers=int(workers),
+        cpus=cpus,
         slots=int(most),
         usual_slots=int(usual),
+        slots_per_thread=int(per_thread),
         rows=int(rows),
         tunes_threads=isinstance(workers, Auto) and counts,
-        tunes_slots=isinstance(loader.prefetch_factor, Auto),
+        tunes_slots=tunes_slots,
         pinned=batch_memory(loader) != "system",
     )

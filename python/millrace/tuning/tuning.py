@@ -18,10 +18,13 @@ from typing import Any, Optional
 
 import torch
 
+from .. import _core
 from ..batch_tree import leaves
+from ..run_record import RunRecord
 from .bounds import Bounds, Setting
 from .budget import Budget, slots_within
 from .controller import Controller
+from .cpu_use import LOOK_BATCHES, LOOK_SECONDS, CpuUse
 from .tune_file import read_choice, write_choice
 
 _logger = logging.getLogger("millrace.tuning")
@@ -33,22 +36,30 @@ Apply = Callable[[int, int], None]  # threads, slots
 
 @dataclass(frozen=True)
 class Room:
-    """What an engine can be told: `workers` threads or processes, `rows` of a batch that they share, at most `slots` batches."""
+    """What an engine can be told: `workers` threads or processes, of which the CPUs can feed `cpus`; `rows` of a batch that they share, at
+    most `slots` batches."""
 
     workers: int
+    cpus: int
     slots: int
     usual_slots: int
+    slots_per_thread: int  # of the usual ones, where no others may be taken: fewer at work need fewer
     rows: int
     tunes_threads: bool
     tunes_slots: bool
     pinned: bool
 
-    def bounds(self, budget: Budget, batch_bytes: Optional[int]) -> Bounds:
-        least = 1 if self.tunes_threads else self.workers
+    def slots_of(self, setting: Setting) -> int:
+        """In force with it."""
+        return setting.slots if self.tunes_slots else self.usual_slots - self.slots_per_thread * (self.workers - setting.threads)
+
+    def bounds(self, budget: Budget, batch_bytes: Optional[int], threads: int) -> Bounds:
+        """With at most so many `threads` at work, where that can be told."""
+        least, most = (1, threads) if self.tunes_threads else (self.workers, self.workers)
         if not self.tunes_slots:
-            return Bounds(self.workers, self.usual_slots, least, self.usual_slots, self.rows)
+            return Bounds(most, self.usual_slots, least, self.usual_slots, self.rows)
         slots = slots_within(budget.batch_bytes(self.pinned), batch_bytes, self.slots)
-        return Bounds(self.workers, slots, least, 2, self.rows)
+        return Bounds(most, slots, least, 2, self.rows)
 
 
 class Tuning:
@@ -63,6 +74,9 @@ class Tuning:
         if path is not None and (choice := read_choice(path, what)) is not None:
             self._known, self.from_file = choice[0], True
         self._kept: Optional[Setting] = self._known
+        self.cpu_use = CpuUse(budget.cpus, room.cpus, room.workers, 0 if self._known is None else self._known.threads)
+        self._readings: Optional[Callable[[], list[Any]]] = None
+        self._look_at, self._look_behind = 0.0, 0
         self._told = False
         self._batches = 0
         self._apply: Optional[Apply] = None
@@ -75,10 +89,11 @@ class Tuning:
         """In force."""
         if self.controller is not None:
             return self.controller.setting
-        bounds = self.room.bounds(self.budget, None)
-        return bounds.fit(Setting(bounds.threads, bounds.least_slots)) if self.room.tunes_slots else Setting(
-            self.room.workers, self.room.usual_slots
-        )
+        bounds = self._bounds(None)
+        return bounds.fit(Setting(bounds.threads, bounds.least_slots if self.room.tunes_slots else self.room.usual_slots))
+
+    def _bounds(self, batch_bytes: Optional[int]) -> Bounds:
+        return self.room.bounds(self.budget, batch_bytes, self.cpu_use.allowed)
 
     @property
     def peak_bytes(self) -> int:
@@ -86,11 +101,15 @@ class Tuning:
         bytes_ = self.budget.batch_bytes(self.room.pinned)
         if self.batch_bytes is None:
             return bytes_
-        return self.room.bounds(self.budget, self.batch_bytes).slots * self.batch_bytes
+        return self._bounds(self.batch_bytes).slots * self.batch_bytes
 
-    def attach(self, apply: Apply, owner: object) -> None:
+    def attach(self, apply: Apply, owner: RunRecord) -> None:
         """An iterator begins, whose engine `apply` tells, until detach() with the same owner."""
         self._apply, self._owner, self._left = apply, id(owner), None
+        self._readings = None
+        if self.room.tunes_threads and self.room.cpus < self.room.workers and _core.StageClock.enabled and owner.ledger is not None:
+            self._readings = owner.ledger.readings
+            self.cpu_use.restart()
         self._put_in_force()
 
     def next(self, take: Callable[[], Any]) -> Any:
@@ -116,6 +135,11 @@ class Tuning:
         if left is None:  # the first batch of an epoch, or behind an error
             controller.restart()
             return
+        if self._readings is not None and now >= self._look_at and self._batches >= self._look_behind:
+            self._look_at, self._look_behind = now + LOOK_SECONDS, self._batches + LOOK_BATCHES * self.cpu_use.allowed
+            if self.cpu_use.look(now, self._readings()):
+                controller.set_bounds(self._bounds(self.batch_bytes))
+                self._put_in_force()
         if controller.note(wait, self._entered - left):
             self._put_in_force()
         if controller.settled and controller.setting != self._kept:
@@ -123,12 +147,12 @@ class Tuning:
 
     def detach(self, owner: object) -> None:
         if self._owner == id(owner):
-            self._apply = None
+            self._apply = self._readings = None
 
     def _put_in_force(self) -> None:
         if self._apply is not None:
             setting = self.setting
-            self._apply(setting.threads, setting.slots)
+            self._apply(setting.threads, self.room.slots_of(setting))
 
     def _measure(self, batch: Any) -> None:
         taken = sum(leaf.nbytes for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor))
@@ -141,9 +165,9 @@ class Tuning:
                 f"memory_budget leaves {bytes_} bytes for this rank's {'page-locked ' if self.room.pinned else ''}batches, but two of them "
                 f"take {2 * taken}: give at least that ({self.budget.ranks} ranks share it), or use a smaller batch_size"
             )
-        bounds = self.room.bounds(self.budget, taken)
+        bounds = self._bounds(taken)
         if self.controller is None:
-            start = self._known or Setting(self.room.workers, self.room.usual_slots)
+            start = self._known or Setting(self.room.cpus, self.room.usual_slots)
             self.controller = Controller(bounds, start, settled=self._known is not None)
         else:
             self.controller.set_bounds(bounds)
@@ -166,7 +190,7 @@ class Tuning:
         name = "threads" if self.what["engine"] == "threads" else "worker processes"
         parts = [f"{setting.threads} of {room.workers} {name}" if room.tunes_threads else f"{room.workers} {name}"]
         if room.tunes_slots:
-            most = room.bounds(self.budget, self.batch_bytes).slots if self.batch_bytes is not None else room.slots
+            most = self._bounds(self.batch_bytes).slots if self.batch_bytes is not None else room.slots
             parts.append(f"{setting.slots} of {most} batches in memory, which take {_size(self.peak_bytes)} at most")
         state = "to begin with" if self.controller is None else "found" if self.controller.settled else "searching"
         source = ", from the file of tuned settings" if self.from_file and self.controller is None else ""
@@ -180,7 +204,9 @@ class Tuning:
         setting, controller = self.setting, self.controller
         return {
             "threads": setting.threads,
-            "slots": setting.slots,
+            "slots": self.room.slots_of(setting),
+            "most_threads": self._bounds(self.batch_bytes).threads,
+            "cpus_used": round(self.cpu_use.used, 3),
             "tunes": [name for name, on in (("threads", self.room.tunes_threads), ("slots", self.room.tunes_slots)) if on],
             "settled": controller is not None and controller.settled,
             "searches": 0 if controller is None else controller.searches,
@@ -196,7 +222,7 @@ class Tuning:
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_apply": None, "_left": None}
+        return {**vars(self), "_apply": None, "_readings": None, "_left": None}
 
 
 def _size(bytes_: int) -> str:

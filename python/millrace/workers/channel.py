@@ -19,7 +19,7 @@ from ..shared_memory import for_child
 MESSAGE = struct.Struct("<IIQQQQQQQ")
 
 # To a worker.
-TASK = 1  # length of the index list's pickle, bytes of the slot that have memory, whether the worker's state is wanted
+TASK = 1  # length of the index list's pickle, bytes of the slot that have memory, whether the worker's state is wanted, its turn + 1 or 0
 RESUME = 2  # a new epoch; the slot holds the pickle of what torch calls the shared seed
 STOP = 3
 

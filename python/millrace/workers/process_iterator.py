@@ -66,6 +66,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         working_set = self._prefetch_factor * self._num_workers + 2
         self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set, min(self._num_workers, _MOST_FILES))
         self._board, self._accepted = Board(self._ring, self._num_workers), 0
+        self._turns_slot = self._ring.take() if self._tunes_threads else -1
+        self._turns = _core.TurnGate.on(self._ring, self._turns_slot) if self._tunes_threads else None
         self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
         record.counters["slots"] = working_set
         self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
@@ -82,7 +84,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._shutdown_workers()
             raise
         board, pids = self._board, [worker.pid for worker in self._workers]
-        record.ledger.watch(lambda: board.rows(pids))
+        record.ledger.watch(lambda: board.rows(pids), pids)
         self._index_queues = self._ends  # where torch's logic puts tasks
         _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
         _utils.signal_handling._set_SIGCHLD_handler()
@@ -121,6 +123,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 watches=self._progress.log_wanted and not self._progress.streams,
                 draws=self._progress.draws,
                 stacks=stacks,
+                turns=self._turns_slot,
                 board=(self._board.slot, self._num_workers, worker_id),
             )
             process = context.Process(target=run_worker, args=(job,))
@@ -160,6 +163,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if _utils is None or _utils.python_exit_status is True or _utils.python_exit_status is None:
             return  # the interpreter ends: multiprocessing terminates its daemons
         self._shutdown = True
+        self._record.ledger.workers_end()
+        if self._turns is not None:
+            self._turns.close()
         try:
             for end in self._ends:
                 end.put(None)
@@ -248,6 +254,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 torch._C._error_if_any_worker_fails()
             except RuntimeError as error:
                 cause = error
+        if self._turns is not None:
+            self._turns.open()  # their tasks will never end
         for i in failed:
             self._board.end(i)
             self._mark_worker_as_unavailable(i)

@@ -35,6 +35,9 @@ from .channel import MESSAGE, Descriptor, RingHandle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
 
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
+_STOP = (channel.STOP, 0, 0, 0, 0, 0, 0)
+_END = object()
+_TURN_CHECK_S = 1.0  # how long a worker that waits for its turn may not see that the parent is gone
 
 
 @dataclass
@@ -62,6 +65,7 @@ class WorkerJob:
     watches: bool = False  # what the dataset draws is told along with each batch
     stacks: Optional[Descriptor] = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
+    turns: int = -1  # a slot of the ring, where tasks' turns are
     board: tuple[int, int, int] = (-1, 0, 0)  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
 
 
@@ -116,6 +120,7 @@ class _Worker:
         self._clock = clock
         self._dataset = job.dataset
         self._ring = job.ring.ring
+        self._turns = None if job.turns < 0 else _core.TurnGate.on(self._ring, job.turns)
         self._sink = Sink(self._ring)
         self._inbox: deque[tuple] = deque()
         self._layout_sent = -1
@@ -148,10 +153,10 @@ class _Worker:
             enter(IDLE)
             if not self._inbox:
                 self._stacks.tell()
-            kind, slot, task, length, reserved, with_state = self._next_message()[:6]
-            enter(SEND)
-            if kind == channel.STOP:
+            kind, slot, task, length, reserved, with_state, turn = self._next_message()[:7]
+            if kind == channel.STOP or (turn and not self._turn_comes(turn - 1)):
                 return
+            enter(SEND)
             self._sink.open(slot, reserved)
             if kind == channel.RESUME:
                 self._resume(pickle.loads(self._ring.get(slot, 0, length)))
@@ -160,7 +165,7 @@ class _Worker:
             if self._ended:
                 self._answer(channel.DROPPED, slot, task)
                 continue
-            self._do(slot, task, length, bool(with_state))
+            self._do(slot, task, length, bool(with_state), bool(turn))
 
     def _seed(self) -> None:
         job = self._job
@@ -213,46 +218,41 @@ class _Worker:
             try:
                 data = os.read(self._job.tasks.fd, 64 * MESSAGE.size)
             except BlockingIOError:
-                ready = self._poll.poll(None if self._parent is not None else _PARENT_CHECK_MS)
-                if any(fd == self._parent for fd, _ in ready) or os.getppid() != self._starter:
-                    return (channel.STOP, 0, 0, 0, 0, 0)
+                if self._parent_is_gone(None if self._parent is not None else _PARENT_CHECK_MS):
+                    return _STOP
                 continue
             if not data:
-                return (channel.STOP, 0, 0, 0, 0, 0)
+                return _STOP
             self._inbox.extend(MESSAGE.iter_unpack(data))
         if self._inbox[-1][0] == channel.STOP:  # nobody waits for what lies before it
             return self._inbox[-1]
         return self._inbox.popleft()
 
+    def _parent_is_gone(self, wait_ms: Optional[int]) -> bool:
+        """Waits for a message, too."""
+        return any(fd == self._parent for fd, _ in self._poll.poll(wait_ms)) or os.getppid() != self._starter
+
+    def _turn_comes(self, turn: int) -> bool:
+        """Waits for it; False when all ends."""
+        assert self._turns is not None
+        while not self._turns.wait(turn % 2**32, _TURN_CHECK_S):
+            if self._turns.closed or self._parent_is_gone(0):
+                return False
+        return True
+
     # ---------------------------------------------------------------- one task
 
-    def _do(self, slot: int, task: int, length: int, with_state: bool) -> None:
-        value: Any
+    def _do(self, slot: int, task: int, length: int, with_state: bool, in_turn: bool) -> None:
         self._state = self._draws = None
-        if self._failure is not None:
-            value, self._sink.samples = self._failure, 0
-        else:
-            index = pickle.loads(self._ring.get(slot, 0, length))
-            watch = self._watch
-            try:
-                enter(SAMPLE)
-                self._draws = None if watch is None else watch.before()
-                with self._stacks:
-                    value = self._fetcher.fetch(index)
-                if watch is not None:
-                    self._draws = watch.after(self._draws)
-                enter(SEND)
-            except Exception as error:
-                enter(SEND)
-                if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
-                    self._ended = True
-                    self._answer_with_state(channel.ENDED, slot, task)
-                    return
-                value, self._sink.samples = self._wrapped(), 0
-            else:
-                if with_state:
-                    self._state = self._worker_state()
-            del index
+        try:
+            value = self._fetched(slot, length, with_state)
+        finally:
+            if in_turn:
+                self._turns.end()  # type: ignore[union-attr]
+        if value is _END:
+            self._ended = True
+            self._answer_with_state(channel.ENDED, slot, task)
+            return
         try:
             self._send(slot, task, value)
         except BrokenPipeError:
@@ -260,6 +260,31 @@ class _Worker:
         except Exception:  # of pickling, or for want of memory: an error like any other, and the batch is lost
             self._sink.samples = 0
             self._send(slot, task, self._wrapped())
+
+    def _fetched(self, slot: int, length: int, with_state: bool) -> Any:
+        """The batch, or the error in its place; _END where the dataset's iterator has ended."""
+        if self._failure is not None:
+            self._sink.samples = 0
+            return self._failure
+        index = pickle.loads(self._ring.get(slot, 0, length))
+        watch = self._watch
+        try:
+            enter(SAMPLE)
+            self._draws = None if watch is None else watch.before()
+            with self._stacks:
+                value = self._fetcher.fetch(index)
+            if watch is not None:
+                self._draws = watch.after(self._draws)
+            enter(SEND)
+        except Exception as error:
+            enter(SEND)
+            if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
+                return _END
+            self._sink.samples = 0
+            return self._wrapped()
+        if with_state:
+            self._state = self._worker_state()
+        return value
 
     def _answer_with_state(self, kind: int, slot: int, task: int = 0) -> None:
         state, length = None if self._failure is not None else self._worker_state(), 0

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from typing import Any, NamedTuple, Optional
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from .. import _core
 from ..run_record import RunRecord
 from ..state import FedSampler, Progress
-from .task_gate import TaskGate
+from .task_gate import EVERYBODY, TaskGate
 
 
 class Answer(NamedTuple):
@@ -31,6 +31,7 @@ class Resumed:
 
     _progress: Progress
     _gate: Optional[TaskGate] = None
+    _turns: Optional[_core.TurnGate] = None  # where the number of workers at work is tuned
     _handed_out: Any = None  # the Answer that torch's logic is given the batch of
 
     def _begin(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -50,10 +51,14 @@ class Resumed:
     def _fed(self) -> None:
         self._index_sampler = FedSampler(self._index_sampler, self._progress.feed)
         if (tuning := self._record.tuning) is not None:  # type: ignore[attr-defined]
-            gate = self._gate = TaskGate(self._index_queues)  # type: ignore[has-type]
+            gate = self._gate = TaskGate(self._index_queues, self._turns)  # type: ignore[has-type]
             self._index_queues = gate.queues
-            workers = self._num_workers if tuning.room.tunes_threads else 0  # type: ignore[attr-defined]
-            tuning.attach(functools.partial(_set_limits, weakref.ref(gate), workers), self._record)  # type: ignore[attr-defined]
+            tuning.attach(functools.partial(_set_limits, weakref.ref(gate), self._num_workers), self._record)  # type: ignore[attr-defined]
+
+    @property
+    def _tunes_threads(self) -> bool:
+        tuning = self._record.tuning  # type: ignore[attr-defined]
+        return tuning is not None and tuning.room.tunes_threads
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._check_owner()  # type: ignore[attr-defined]
@@ -86,13 +91,9 @@ class Resumed:
 
     def _get_data(self) -> Any:
         """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
-        if self._gate is None:
-            return self._take_answer()  # type: ignore[attr-defined]
-        self._gate.pump(self._rcvd_idx)  # type: ignore[attr-defined]
-        number, data = self._take_answer()  # type: ignore[attr-defined]
-        if data is not None:
-            self._gate.answered()
-        return number, data
+        if self._gate is not None:
+            self._gate.pump(self._rcvd_idx)  # type: ignore[attr-defined]
+        return self._take_answer()  # type: ignore[attr-defined]
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:
         answer, self._handed_out = self._handed_out, None
@@ -102,6 +103,6 @@ class Resumed:
 
 
 def _set_limits(gate: weakref.ref[TaskGate], workers: int, threads: int, slots: int) -> None:
-    """With all of `workers` at work, each may have its next tasks in its pipe; the consumer's batch is not one ahead."""
+    """With all of `workers` at work none waits for a turn; the consumer's batch is not one ahead."""
     if (alive := gate()) is not None:
-        alive.set_limits(threads if threads < workers else sys.maxsize, slots - 1)
+        alive.set_limits(threads if threads < workers else EVERYBODY, slots - 1)

@@ -36,6 +36,7 @@ from .resumed import Answer, Resumed
 from .thread_info import as_no_worker, enter_worker
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
+_TURN_CHECK_S = 60.0  # whoever ends the threads wakes them
 _live: weakref.WeakSet[ThreadIter] = weakref.WeakSet()
 
 
@@ -70,12 +71,13 @@ class _Thread(threading.Thread):
         self._state = iterator._progress.places.state_of(worker_id)
         self._between_epochs = iterator._progress.between_epochs
         self._wants_state = iterator._progress.wants_state
+        self._turns = iterator._turns
         self.clock = _core.StageClock()
 
-    def put(self, item: Any) -> None:
-        """torch's logic puts tasks into it as into a queue."""
+    def put(self, item: Any, turn: int = -1) -> None:
+        """torch's logic puts tasks into it as into a queue, a TaskGate with the turn that they wait for."""
         is_task = item is not None and not isinstance(item, _utils.worker._ResumeIteration)
-        self._tasks.put((*item, self._wants_state(item[0])) if is_task else item)
+        self._tasks.put((*item, self._wants_state(item[0]), turn) if is_task else item)
 
     def terminate(self) -> None:
         self.stopping = True
@@ -111,7 +113,9 @@ class _Thread(threading.Thread):
                 continue
             if ended:
                 continue
-            number, index, with_state = task
+            number, index, with_state, turn = task
+            if turn >= 0 and not self._turn_comes(turn):
+                break
             self.doing = number, index, time.monotonic()
             state = None
             sink.open()
@@ -126,6 +130,8 @@ class _Thread(threading.Thread):
                 state = self._worker_state(fetcher, where) if with_state else None
             if ended:
                 state = self._worker_state(fetcher, where)
+            if turn >= 0:
+                self._turns.end()
             enter(SEND)
             self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state))
             self.doing = None
@@ -140,6 +146,15 @@ class _Thread(threading.Thread):
             return self._tasks.get()
         finally:
             enter(SAMPLE)
+
+    def _turn_comes(self, turn: int) -> bool:
+        """Waits for it; False when all ends."""
+        enter(IDLE)
+        while not self._turns.wait(turn % 2**32, _TURN_CHECK_S):
+            if self._turns.closed:
+                return False
+        enter(SAMPLE)
+        return True
 
     def _fetcher(self, sink: Sink, where: str) -> tuple[Any, Any]:
         """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of batches."""
@@ -188,6 +203,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._owner_pid = os.getpid()
         self._workers: list[_Thread] = []
         self._begin(loader, record, progress)
+        self._turns = _core.TurnGate() if self._tunes_threads else None
         self._worker_init_fn = _needed(loader.worker_init_fn)
         self._worker_pids_set = False
         self._answers: queue.SimpleQueue = queue.SimpleQueue()
@@ -220,6 +236,8 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
                 dead = [w for i, w in enumerate(self._workers) if self._workers_status[i] and not w.is_alive()]
                 if dead and self._answers.empty():
+                    if self._turns is not None:
+                        self._turns.open()  # its task will never end
                     raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
 
     def _on_their_way(self) -> int:
@@ -245,6 +263,9 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if self._shutdown or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
+        self._record.ledger.workers_end()
+        if self._turns is not None:
+            self._turns.close()
         for worker in self._workers:
             worker.terminate()
         deadline = time.monotonic() + _utils.MP_STATUS_CHECK_INTERVAL

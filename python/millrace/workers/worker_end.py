@@ -25,7 +25,8 @@ MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
 class WorkerEnd:
     """Process, pipes, and the tasks that wait for a place in its pipe.
 
-    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end.
+    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end; a TaskGate with the turn
+    that a task's worker waits for.
     """
 
     def __init__(
@@ -49,14 +50,14 @@ class WorkerEnd:
         with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the iterator ticks
             self.pidfd = os.pidfd_open(process.pid)
 
-    def put(self, item: Any) -> None:
+    def put(self, item: Any, turn: int = -1) -> None:
         if item is None:
             with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has ended, or its pipe is full and it is terminated later
                 os.set_blocking(self.tasks.fd, False)
                 os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
             return
         with_state = not isinstance(item, _utils.worker._ResumeIteration) and self._wants_state(item[0])
-        self._waiting.append((item, with_state))
+        self._waiting.append((item, with_state, turn))
         self.pump()
 
     def pump(self) -> None:
@@ -66,7 +67,7 @@ class WorkerEnd:
             slot = ring.take()
             if slot < 0:
                 return
-            item, with_state = self._waiting.popleft()
+            item, with_state, turn = self._waiting.popleft()
             if isinstance(item, _utils.worker._ResumeIteration):
                 kind, task, payload = channel.RESUME, 0, item.seed
             else:
@@ -83,7 +84,7 @@ class WorkerEnd:
             self.outstanding += 1
             self.sent.append((task, payload) if kind == channel.TASK else (-1, None))
             with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
-                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, 0, 0, 0))
+                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, turn + 1, 0, 0))
 
     def answered(self) -> None:
         """One message less is outstanding."""
