@@ -12,11 +12,11 @@
 
 namespace millrace::python {
 
-void set_eval_breaker();  // eval_breaker.cpp
+bool ask_main_thread(int (*call)(void*));  // pending_call.cpp
 
 namespace {
 
-constexpr int kMostFrames = 48;
+constexpr size_t kMostFrames = 48, kMostLines = 1000;
 constexpr size_t kMostLooks = 4096;  // that nobody has taken
 constexpr size_t kQuickLooks = 100;  // at first, so that a run of a second has enough of them
 constexpr int64_t kQuickGapNs = 5'000'000, kGapNs = 25'000'000;  // means
@@ -44,7 +44,7 @@ int offset_of(PyFrameObject* frame) {
 // What native code books itself needs no looks.
 bool is_pythons(int stage) { return stage == static_cast<int>(Stage::sample) || stage == static_cast<int>(Stage::collate); }
 
-py::tuple to_tuple(const std::vector<std::pair<PyObject*, int>>& frames) {
+py::tuple to_tuple(const Frames& frames) {
   py::tuple tuple(frames.size());
   for (size_t i = 0; i < frames.size(); ++i) {
     tuple[i] = py::make_tuple(py::reinterpret_steal<py::object>(frames[i].first), frames[i].second);
@@ -52,18 +52,36 @@ py::tuple to_tuple(const std::vector<std::pair<PyObject*, int>>& frames) {
   return tuple;
 }
 
+// Before Python 3.12 any object that is made may start the collector, and its finalizers may let other threads go on: so that a frame which
+// is about to be made into an object is gone. Held together with the GIL, from the first frame to the last.
+class CollectorRests {
+ public:
+  CollectorRests() : was_on_(PyGC_Disable() != 0) {}
+  ~CollectorRests() { if (was_on_) PyGC_Enable(); }
+  CollectorRests(const CollectorRests&) = delete;
+  CollectorRests& operator=(const CollectorRests&) = delete;
+
+ private:
+  const bool was_on_;
+};
+
+// The list is walked with the GIL, without which no thread's state leaves it.
+PyThreadState* first_thread() { return PyInterpreterState_ThreadHead(PyThreadState_Get()->interp); }
+
 }  // namespace
 
-std::vector<std::pair<PyObject*, int>> frames_of(PyThreadState* thread) {
-  std::vector<std::pair<PyObject*, int>> frames;
+Frames frames_of(PyThreadState* thread, size_t most, bool to_users) {
+  const CollectorRests resting;
+  Frames frames;
   PyFrameObject* frame = PyThreadState_GetFrame(thread);
   while (frame != nullptr) {
     PyObject* const code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
     frames.emplace_back(code, offset_of(frame));
-    PyFrameObject* const outer = frames.size() == kMostFrames || ends().contains(code) ? nullptr : PyFrame_GetBack(frame);
-    Py_DECREF(frame);
+    PyFrameObject* const outer = frames.size() == most || (to_users && ends().contains(code)) ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);  // the thread's own reference remains
     frame = outer;
   }
+  PyErr_Clear();  // there was no memory for a frame
   return frames;
 }
 
@@ -111,6 +129,11 @@ void StackLooks::pause() {
   if (thread_.joinable()) thread_.join();
 }
 
+void StackLooks::pace(int64_t mean_ns) {
+  const std::lock_guard lock(mutex_);
+  pace_ns_ = mean_ns;
+}
+
 std::vector<StackLook> StackLooks::take() { return std::exchange(taken_, {}); }
 
 void StackLooks::tick() {
@@ -125,17 +148,16 @@ void StackLooks::tick() {
       continue;
     }
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;  // xorshift: a fixed rhythm could be the loop's own
-    const int64_t mean = looks_ < kQuickLooks ? kQuickGapNs : kGapNs;
+    const int64_t mean = pace_ns_ > 0 ? pace_ns_ : looks_ < kQuickLooks ? kQuickGapNs : kGapNs;
     changed_.wait_for(lock, std::chrono::nanoseconds(mean / 2 + static_cast<int64_t>(random_ % static_cast<uint64_t>(mean))),
                       [this] { return stopping_; });
     const int64_t now = now_ns();
     if (open_ && !stopping_ && (clock_ == nullptr || is_pythons(clock_->row().stage.load(std::memory_order_relaxed)))) {
       due_ns_ += now - last;
-      if (!asked_ && Py_AddPendingCall(&look, nullptr) == 0) {
+      if (!asked_ && ask_main_thread(&look)) {
         asked_ = true;
         asked_at_ = now;
         cpu_at_ = cpu_ns(cpu_clock_);
-        set_eval_breaker();
       }
     }
     last = now;
@@ -163,7 +185,7 @@ int StackLooks::look(void*) {
 void StackLooks::note(double busy, int64_t weight_ns, bool with_frames) {
   if (taken_.size() >= kMostLooks) return;
   taken_.push_back({static_cast<double>(weight_ns) * 1e-9, std::max(0.0, busy), {}});
-  if (with_frames) taken_.back().frames = frames_of(PyThreadState_Get());
+  if (with_frames) taken_.back().frames = frames_of(PyThreadState_Get(), kMostFrames, true);
 }
 
 void bind_stacks(py::module_& m) {
@@ -185,11 +207,22 @@ void bind_stacks(py::module_& m) {
     return list;
   });
   m.def("stack_of_thread", [](unsigned long ident) {
-    for (PyThreadState* thread = PyInterpreterState_ThreadHead(PyThreadState_Get()->interp); thread; thread = PyThreadState_Next(thread)) {
-      if (thread->thread_id == ident) return to_tuple(frames_of(thread));
+    Frames frames;  // one that is about to start may have its starter's number, and has no frames yet
+    for (PyThreadState* thread = first_thread(); thread != nullptr && frames.empty(); thread = PyThreadState_Next(thread)) {
+      if (thread->thread_id == ident) frames = frames_of(thread, kMostFrames, true);
     }
-    return py::tuple();
+    return to_tuple(frames);
   });
+  m.def("stacks_of_threads", [] {
+    std::vector<std::pair<unsigned long, Frames>> threads;
+    for (PyThreadState* thread = first_thread(); thread != nullptr; thread = PyThreadState_Next(thread)) {
+      if (Frames frames = frames_of(thread, kMostLines, false); !frames.empty()) threads.emplace_back(thread->thread_id, std::move(frames));
+    }
+    py::dict stacks;  // now that the list of threads is no longer needed: what is made here may let others go on
+    for (const auto& [ident, frames] : threads) stacks[py::int_(ident)] = to_tuple(frames);
+    return stacks;
+  });
+  m.def("stack_pace", [](double seconds) { StackLooks::here().pace(static_cast<int64_t>(seconds * 1e9)); });
 }
 
 }  // namespace millrace::python

@@ -23,10 +23,12 @@ class StageClock;
 
 namespace millrace::python {
 
+using Frames = std::vector<std::pair<PyObject*, int>>;  // owned code objects and instruction offsets in bytes, innermost first
+
 struct StackLook {
   double seconds = 0;  // that it stands for
   double busy = 1;     // share of the wait for it in which the thread had a CPU: 0 when it was blocked
-  std::vector<std::pair<PyObject*, int>> frames;  // owned code objects and instruction offsets in bytes, innermost first
+  Frames frames;
 };
 
 class StackLooks {
@@ -36,6 +38,7 @@ class StackLooks {
   void leave();
   std::vector<StackLook> take();
   void pause();  // before a fork: the next enter() starts the thread again
+  void pace(int64_t mean_ns);  // between two looks, for tests; 0: as ever
 
  private:
   StackLooks();
@@ -50,6 +53,7 @@ class StackLooks {
   std::thread thread_;
   bool open_ = false, stopping_ = false, asleep_ = false, asked_ = false;
   StageClock* clock_ = nullptr;  // the main thread's, while a stretch is open
+  int64_t pace_ns_ = 0;
   int64_t due_ns_ = 0;  // ticks since the last look
   int64_t asked_at_ = 0, cpu_at_ = 0;
   uint64_t random_;
@@ -57,7 +61,9 @@ class StackLooks {
   std::vector<StackLook> taken_;  // the main thread's
 };
 
-// Frames of a thread, innermost first, up to the first whose code is in `ends`; the caller has the GIL. Empty when there is no such thread.
-std::vector<std::pair<PyObject*, int>> frames_of(PyThreadState* thread);
+// Frames of a thread, `most` of them, up to the first whose code is in `ends` if they are `to_users`. Empty when it has none.
+// Invariant: the caller has the GIL, and nothing that is done between the first frame and the last gives it up or runs Python code, so the
+// thread stands still. That needs the collector to rest.
+Frames frames_of(PyThreadState* thread, size_t most, bool to_users);
 
 }  // namespace millrace::python

@@ -1031,3 +1031,10 @@ def stack_take() -> list[tuple[float, float, tuple[tuple[Any, int], ...]]]:
 
 def stack_of_thread(ident: int) -> tuple[tuple[Any, int], ...]:
     """The same frames of another thread, which stands still while the caller has the GIL. Empty if there is none."""
+
+def stacks_of_threads() -> dict[int, tuple[tuple[Any, int], ...]]:
+    """All frames, up to 1,000, of each thread that runs Python code, by its ident: all as of one moment. sys._current_frames() would have
+    them as objects, and walking those in Python lets other threads go on meanwhile."""
+
+def stack_pace(seconds: float) -> None:
+    """For tests: the mean time between two looks at the main thread; 0: as ever."""

@@ -11,8 +11,8 @@ import os
 import sys
 import threading
 import time
-import traceback
 import weakref
+from types import CodeType
 from typing import Any, Optional
 
 import numpy as np
@@ -128,13 +128,12 @@ def _of_processes(iterator: Any, stacks: bool) -> dict[str, Any]:
 
 
 def _of_threads(iterator: Any) -> dict[str, Any]:
-    workers, frames = [], sys._current_frames()
+    workers, stacks = [], _core.stacks_of_threads()
     for number, thread in enumerate(iterator._workers):
         doing, entry = thread.doing, {"name": f"thread {number}", "alive": thread.is_alive(), "doing": "idle"}
         if doing is not None:
             entry |= {"doing": "sample", "task": doing[0], "indices": _indices(doing[1]), "seconds": time.monotonic() - doing[2]}
-        frame = frames.get(thread.ident)
-        entry["stack"] = None if frame is None else _lines(frame)
+        entry["stack"] = _lines(stacks[thread.ident]) if thread.ident in stacks else None
         workers.append(entry)
     queue = {"outstanding": iterator._tasks_outstanding, "arrived": iterator._answers.qsize(), "next_task": iterator._rcvd_idx}
     return {"workers": workers, "queue": queue}
@@ -144,18 +143,22 @@ def python_threads() -> list[dict[str, Any]]:
     """All Python threads of this process, the one that asks left out."""
     names = {thread.ident: thread for thread in threading.enumerate()}
     result = []
-    for ident, frame in sys._current_frames().items():
+    for ident, stack in _core.stacks_of_threads().items():
         if ident == threading.get_ident() and threading.current_thread() is not threading.main_thread():
             continue
         thread = names.get(ident)
         name = "unknown" if thread is None else thread.name
-        result.append({"name": name, "native_id": getattr(thread, "native_id", None), "stack": _lines(frame)})
+        result.append({"name": name, "native_id": getattr(thread, "native_id", None), "stack": _lines(stack)})
     return result
 
 
-def _lines(frame: Any) -> list[str]:
+def _lines(stack: tuple[tuple[CodeType, int], ...]) -> list[str]:
     """Innermost call first, as faulthandler has it."""
-    return [f'  File "{entry.filename}", line {entry.lineno} in {entry.name}' for entry in reversed(traceback.extract_stack(frame))]
+    return [f'  File "{code.co_filename}", line {_line(code, offset)} in {code.co_name}' for code, offset in stack]
+
+
+def _line(code: CodeType, offset: int) -> Optional[int]:
+    return next((line for begin, end, line in code.co_lines() if begin <= offset < end), None)
 
 
 def _indices(rows: Any) -> Any:
