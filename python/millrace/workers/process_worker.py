@@ -143,11 +143,9 @@ class _Worker:
         self._seed()
         self._start_user_code()
         put_back(self._job.draws)
-        self._stacks = StackSampler(self._dataset, self._clock)
+        self._stacks = StackSampler(self._dataset, self._clock, patient=True)
         while True:
             enter(IDLE)
-            if not self._inbox:
-                self._stacks.tell()
             kind, slot, task, length, reserved, with_state = self._next_message()[:6]
             enter(SEND)
             if kind == channel.STOP:
@@ -213,6 +211,9 @@ class _Worker:
             try:
                 data = os.read(self._job.tasks.fd, 64 * MESSAGE.size)
             except BlockingIOError:
+                tells_in = self._stacks.tells_in()
+                if tells_in is not None and not self._poll.poll(1000 * tells_in):
+                    self._stacks.tell()
                 ready = self._poll.poll(None if self._parent is not None else _PARENT_CHECK_MS)
                 if any(fd == self._parent for fd, _ in ready) or os.getppid() != self._starter:
                     return (channel.STOP, 0, 0, 0, 0, 0)
