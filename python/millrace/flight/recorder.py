@@ -237,7 +237,7 @@ def _compact(rows: Any) -> Any:
 def _size(rows: Any) -> int:
     if rows is None:
         return 0
-    if isinstance(rows, np.ndarray):
+    if isinstance(rows, np.ndarray):  # as native engines have them
         return rows.nbytes
     if isinstance(rows, array):
         return len(rows) * rows.itemsize
