@@ -16,7 +16,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 JOBS := $(shell nproc)
-# Processes of pytest. Many tests start processes of their own, or wait.
+# Processes of pytest. Many tests start processes of their own, or wait. One that dies is not started again: pytest-xdist can wait for
+# its tests without end then.
 TEST_JOBS := $(shell echo $$(($(JOBS) < 8 ? $(JOBS) : 8)))
 # Only failures and the sum.
 CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed |[*]Skipped'
@@ -55,7 +56,7 @@ demo: build
 test: configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@python -m pytest -n $(TEST_JOBS) --dist loadfile $(ARGS)
+	@python -m pytest -n $(TEST_JOBS) --dist loadfile --max-worker-restart=0 $(ARGS)
 
 # -O1 compiles in half the time and keeps stack traces readable; the sanitizers see the same code.
 SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_CUDA=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEVELOPER) \

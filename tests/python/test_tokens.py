@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,3 +271,10 @@ def test_ten_billion_windows(tmp_path):
     picked = [next(order) for _ in range(1000)]
     assert len(set(picked)) == 1000 and max(picked) > 9 * 10**9 and min(picked) < 10**9
     assert dataset[10**10 - 1][0].tolist() == [0] * 64
+
+
+@pytest.mark.parametrize("name, dtype", [("mds_bytes", "int64"), ("mds_ndarray", None), ("litdata_tensor", None), ("litdata_numpy", None)])
+def test_folders_that_their_own_packages_wrote(name, dtype):
+    """mosaicml-streaming 0.13.0 and litdata 0.2.76 wrote tests/data/tokens: 12 documents of 9 tokens, in several shards."""
+    tokens = Tokens(Path(__file__).parents[1] / "data" / "tokens" / name, 9, dtype=dtype, targets=None)
+    assert np.array_equal(epoch(tokens).numpy(), np.arange(108).reshape(12, 9) * 577 % 50257)
