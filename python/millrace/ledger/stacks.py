@@ -41,7 +41,7 @@ _LATE_S = 0.0005  # a look this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
 _TELL_S, _MOST_TELL_S = 0.05, 0.5  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
-_PATIENCE_S, _SHORT_S = 0.5, 0.001  # of short batches; of longer ones the less the longer they are
+_PATIENCE_S, _SHORT_S, _LONG_S = 0.5, 0.002, 0.0071  # of short batches; of longer ones the less the longer they are, one if it is long
 _MOST_PLACES, _MOST_HOT = 200, 20  # kept, told
 
 
@@ -87,7 +87,7 @@ class StackSampler:
     """`with sampler:` around one batch's user code, by the worker's own thread.
 
     patient: of a worker process, which may be gone soon: the first look costs it some milliseconds, for a thread and for pages that it
-        shared with its parent. So looking begins behind 0.5 s of batches that take 1 ms or less, five of 10 ms, or the first of 23 ms; one
+        shared with its parent. So looking begins behind 0.5 s of batches that take 2 ms or less, two of 5 ms, or the first of 7 ms; one
         that only lost its CPU for a moment is not taken for a long one.
 
     What it finds is written beside the worker's row of the ledger, as JSON: "split", seconds that looks stand for by stage, of the time
@@ -136,7 +136,7 @@ class StackSampler:
         global _open
         if self._patience > 0:
             took = time.perf_counter() - self._began
-            self._patience -= took * max(1.0, took / _SHORT_S)
+            self._patience -= took if took <= _SHORT_S else _PATIENCE_S * (took / _LONG_S) ** 2
             return
         if not self._itself:
             _looker().forget(self)
