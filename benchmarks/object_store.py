@@ -1,6 +1,6 @@
 """Shards from a store with a distance: open_shards() against the same store's bulk rate, and the disk cache against local files.
 
-    python -m benchmarks.object_store [--rounds 5] [--shards 12] [--shard-mib 64] [--out FILE.jsonl]
+    python -m benchmarks.object_store [--part all|cache] [--rounds 5] [--shards 12] [--shard-mib 64] [--out FILE.jsonl]
 
 The store is a server on loopback (tests/python/fault_proxy.py) in a process of its own, which answers after 50 ms, gives each connection
 40 MB/s and all together 150 MB/s, and fails one request in a hundred (reset, truncated or 503, drawn by the request's number). Both sides
@@ -8,11 +8,13 @@ know nothing of that.
 
 - `bulk_N`: N threads that read 8 MB ranges of all shards with the PyPI package obstore, which retries by itself. The best N is kept.
 - `open_shards`: millrace.stores.open_shards with its own choices, read in pieces of 1 MiB.
-- `local_files`, `cached_same` (the process that filled the cache), `cached_new` (a process that verifies what it finds), each as bytes in
-  pieces of 1 MiB and, with "_samples", as samples of _core.ShardReader, eight epochs in a row, timed from the first bytes on: the round
-  trip that asks whether the first shard is still the same is in `first_s`.
+- `local_files`, `cached_same` (the process that filled the cache), `cached_new` (another process of the same run), `cached_asked` (the
+  store is asked at every opening whether the shard is the same, fresh_seconds=0), each as bytes in pieces of 1 MiB and, with "_samples", as
+  samples of _core.ShardReader, eight epochs in a row, timed from the first bytes on: where the store is asked, the first round trip is in
+  `first_s`.
 
-Every side first proves that it gives the shards' bytes. Rounds alternate. Each repeat is one line of JSON.
+`--part cache` leaves out the first two. Every side first proves that it gives the shards' bytes. Rounds alternate. Each repeat is one line
+of JSON.
 """
 from __future__ import annotations
 
@@ -30,12 +32,17 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks import probes
 from benchmarks.compare import interval
 from benchmarks.harness import QUIET_SHARE, ROOT, choose_cpus, revision
+
+if TYPE_CHECKING:
+    from millrace.stores import DiskCache
 
 sys.path.append(str(ROOT / "tests" / "python"))
 
@@ -131,7 +138,7 @@ def read_bulk(base: str, sizes: dict[str, int], threads: int, take: Callable[[in
         return {"bytes": sum(pool.map(one, range(len(ranges))))}
 
 
-def verify(sizes: dict[str, int], expected: int, base: str, urls: list[str], local: list[str], cache: str) -> None:
+def verify(sizes: dict[str, int], expected: int, base: str, urls: list[str], local: list[str], cache: DiskCache, part: str) -> None:
     """Every side gives the bytes of the shards, in order. AssertionError names the one that does not."""
     def checksum_of(run: Callable[[Callable[[bytes], None]], object]) -> int:
         crc = 0
@@ -143,11 +150,12 @@ def verify(sizes: dict[str, int], expected: int, base: str, urls: list[str], loc
         run(take)
         return crc
 
-    parts: dict[int, bytes] = {}
-    read_bulk(base, sizes, 16, parts.__setitem__)
-    assert zlib.crc32(b"".join(parts[i] for i in range(len(parts)))) == expected, "bulk"
+    if part == "all":
+        parts: dict[int, bytes] = {}
+        read_bulk(base, sizes, 16, parts.__setitem__)
+        assert zlib.crc32(b"".join(parts[i] for i in range(len(parts)))) == expected, "bulk"
+        assert checksum_of(lambda take: read_shards(urls, take)) == expected, "open_shards"
     for name, run in (
-        ("open_shards", lambda take: read_shards(urls, take)),
         ("cache, filling", lambda take: read_shards(urls, take, cache=cache)),
         ("cache, filled", lambda take: read_shards(urls, take, cache=cache)),
         ("local files", lambda take: read_shards(local, take)),
@@ -169,8 +177,8 @@ def timed(function: str, urls: list[str], settings: dict) -> dict:
     return {**result, "seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - cpu}
 
 
-def measure(rounds: int, shards: int, mib: int, cpus: list[int]) -> Iterator[dict]:
-    import millrace.stores  # noqa: F401
+def measure(rounds: int, shards: int, mib: int, cpus: list[int], part: str) -> Iterator[dict]:
+    from millrace.stores import DiskCache
 
     with tempfile.TemporaryDirectory() as folder:
         names = [f"shard-{i:03}.tar" for i in range(shards)]
@@ -187,13 +195,17 @@ def measure(rounds: int, shards: int, mib: int, cpus: list[int]) -> Iterator[dic
         server.start()
         base = ours.recv()
         try:
-            yield from measured(base, sizes, expected, str(data), str(Path(folder, "cache")), rounds, cpus)
+            yield from measured(base, sizes, expected, str(data), DiskCache(Path(folder, "cache")), rounds, cpus, part)
         finally:
             ours.send(None)
             server.join(10)
 
 
-def measured(base: str, sizes: dict[str, int], expected: int, data: str, cache: str, rounds: int, cpus: list[int]) -> Iterator[dict]:
+def measured(
+    base: str, sizes: dict[str, int], expected: int, data: str, cache: DiskCache, rounds: int, cpus: list[int], part: str
+) -> Iterator[dict]:
+    from millrace.stores import DiskCache
+
     urls, local = [base + name for name in sizes], [os.path.join(data, name) for name in sizes]
     common = {"scenario": "object_store", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
               "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "obstore")},
@@ -202,25 +214,25 @@ def measured(base: str, sizes: dict[str, int], expected: int, data: str, cache: 
               "memory": MEMORY}
     say = lambda what: print(f"object_store  {what}", file=sys.stderr, flush=True)  # noqa: E731
     say("checking")
-    verify(sizes, expected, base, urls, local, cache)
-    say("choosing the bulk readers' threads")
-    found = {}
-    for threads in (4, 8, 16, 32):
-        begun = time.perf_counter()
-        found[threads] = read_bulk(base, sizes, threads)["bytes"] / (time.perf_counter() - begun)
-    best = max(found, key=found.get)
-    yield {**common, "loader": "bulk", "kind": "check", "bytes_per_s_by_threads": found}
-
-    sides: dict[str, tuple[str, Callable[[], dict]]] = {
-        f"bulk_{best}": ("store", lambda: read_bulk(base, sizes, best)),
-        "open_shards": ("store", lambda: read_shards(urls)),
-        "local_files": ("bytes", lambda: read_shards(local * 8)),
-        "cached_same": ("bytes", lambda: read_shards(urls * 8, cache=cache)),
-        "cached_new": ("bytes", lambda: in_new_process("read_shards", urls * 8, {"cache": cache})),
-        "local_files_samples": ("samples", lambda: read_samples(local * 8)),
-        "cached_same_samples": ("samples", lambda: read_samples(urls * 8, cache=cache)),
-        "cached_new_samples": ("samples", lambda: in_new_process("read_samples", urls * 8, {"cache": cache})),
-    }
+    verify(sizes, expected, base, urls, local, cache, part)
+    sides: dict[str, tuple[str, Callable[[], dict]]] = {}
+    if part == "all":
+        say("choosing the bulk readers' threads")
+        found = {}
+        for threads in (4, 8, 16, 32):
+            begun = time.perf_counter()
+            found[threads] = read_bulk(base, sizes, threads)["bytes"] / (time.perf_counter() - begun)
+        best = max(found, key=found.get)
+        yield {**common, "loader": "bulk", "kind": "check", "bytes_per_s_by_threads": found}
+        sides |= {f"bulk_{best}": ("store", lambda: read_bulk(base, sizes, best)), "open_shards": ("store", lambda: read_shards(urls))}
+    asking = DiskCache(cache.folder, fresh_seconds=0)
+    for group, function, ending in (("bytes", read_shards, ""), ("samples", read_samples, "_samples")):
+        sides |= {
+            f"local_files{ending}": (group, partial(function, local * 8)),
+            f"cached_same{ending}": (group, partial(function, urls * 8, cache=cache)),
+            f"cached_new{ending}": (group, partial(in_new_process, function.__name__, urls * 8, {"cache": cache})),
+            f"cached_asked{ending}": (group, partial(function, urls * 8, cache=asking)),
+        }
     quiet = repeat = 0
     while quiet < rounds and repeat < 2 * rounds:
         records = []
@@ -244,15 +256,22 @@ def table(records: list[dict]) -> str:
     by_name: dict[str, dict[int, dict]] = {}
     for record in kept:
         by_name.setdefault(record["loader"], {})[record["repeat"]] = record
-    bulk = next(name for name in by_name if name.startswith("bulk_"))
-    lines = ["| side | MB/s | min – max | CPU s per GB | share of |", "|---|---:|---:|---:|---:|"]
+    bulk = next((name for name in by_name if name.startswith("bulk_")), "")
+    lines = ["| side | MB/s | min – max | CPU s per GB | share of | by CPU seconds |", "|---|---:|---:|---:|---:|---:|"]
     for name, epochs in by_name.items():
         rates = [r["bytes_per_s"] / 1e6 for r in epochs.values()]
         base = {"store": bulk, "bytes": "local_files", "samples": "local_files_samples"}[next(iter(epochs.values()))["group"]]
         shares = [r["bytes_per_s"] / by_name[base][i]["bytes_per_s"] * 100 for i, r in epochs.items() if i in by_name[base]]
         share = "" if name == base else "{}: {:.1f} % ({:.1f} – {:.1f})".format(base, statistics.median(shares), *interval(shares))
+        costs = [by_name[base][i]["cpu_seconds"] / by_name[base][i]["bytes"] / (r["cpu_seconds"] / r["bytes"]) * 100
+                 for i, r in epochs.items() if i in by_name[base]]
+        by_cpu = "" if name == base else "{:.1f} % ({:.1f} – {:.1f})".format(statistics.median(costs), *interval(costs))
         cpu = statistics.median(r["cpu_seconds"] / r["bytes"] for r in epochs.values()) * 1e9
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.2f} | {share} |")
+        lines.append(
+            f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.3f} | {share} | {by_cpu} |"
+        )
+    if not bulk:
+        return "\n".join(lines)
     store = [r for r in kept if r["loader"] == "open_shards"]
     lines.append(f"\nFirst bytes after {statistics.median(r['first_s'] for r in store) / LATENCY:.2f} round trips; at most "
                  f"{max(r['stats']['ahead_bytes_peak'] for r in store) / 1e6:.0f} MB of {MEMORY / 1e6:.0f} MB in memory or on their way; "
@@ -264,6 +283,7 @@ def table(records: list[dict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=["all", "cache"], default="all", help="cache: only the disk cache against local files")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shards", type=int, default=12)
     parser.add_argument("--shard-mib", type=int, default=64)
@@ -273,7 +293,7 @@ def main() -> None:
     os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
     records = []
     with open(arguments.out, "a") as out:
-        for record in measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus):
+        for record in measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus, arguments.part):
             records.append(record)
             print(json.dumps(record), file=out, flush=True)
     print(f"**object_store**, {len(cpus)} CPUs, {records[0]['machine']['cpu']}\n\n{table(records)}\n")

@@ -120,8 +120,8 @@ def loaders(scenario: TableScenario, path: str, folder: str) -> Sides:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches, those of `rate_scan` being whole windows."""
     import millrace
 
-    # As if the file were larger than memory: no row group of one epoch is still there in the next, as workers do not stay either. And
-    # large enough for the cache's own memory, which each epoch asks the system for anew, to be a small part of it.
+    # As if the file were larger than memory: no row group of one epoch is still there in the next, as workers do not stay either. What
+    # stays is memory of row groups that are gone (src/core/slot_memory.h: 256 MB at most), as pyarrow's pool keeps its own.
     ours = millrace.datasets.Parquet(path, cache_bytes=2 * BUFFER_GROUPS * scenario.group * scenario.row_bytes)
     sides: Sides = {}
     for workers in 0, 1, 2:

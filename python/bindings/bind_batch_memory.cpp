@@ -1,17 +1,16 @@
 // BatchMemory: slots for batches that Python puts together. copy_rows: rows of chunks to their places in such batches.
-#include <algorithm>
-#include <deque>
-#include <limits>
+#include <bit>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/checked.h"
 #include "bindings.h"
+#include "collate/chunk_rows.h"
 #include "collate/chunk_shares.h"
-#include "collate/row_gather.h"
 #include "core/batch_ring.h"
-#include "millrace/error.h"
 #include "torch_bridge/tensor.h"
 
 namespace millrace::python {
@@ -76,8 +75,9 @@ class BatchMemory {
 // Arrays of as many rows, those of a chunk: what rows are copied from. Checked once, for any number of copies.
 class ChunkTable {
  public:
-  explicit ChunkTable(std::vector<py::array> arrays) : arrays_(std::move(arrays)) {
-    for (const py::array& array : arrays_) {
+  ChunkTable(const std::vector<py::array>& arrays, bool in_any_order) {
+    std::vector<ChunkRows::Column> columns;
+    for (const py::array& array : arrays) {
       if (array.ndim() < 1) throw py::value_error("rows are copied from an array that has some");
       size_t row_bytes = static_cast<size_t>(array.itemsize());
       for (py::ssize_t axis = array.ndim() - 1; axis > 0; --axis) {
@@ -85,99 +85,111 @@ class ChunkTable {
           throw py::value_error("rows are copied from an array whose rows are contiguous");
         row_bytes *= static_cast<size_t>(array.shape(axis));
       }
-      if (array.shape(0) != arrays_[0].shape(0)) throw py::value_error("a chunk's arrays should have as many rows");
-      fields_.push_back({row_bytes, {{static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)}}, {}});
+      if (array.shape(0) != arrays[0].shape(0)) throw py::value_error("a chunk's arrays should have as many rows");
+      columns.push_back({static_cast<const uint8_t*>(array.data()), row_bytes, item_bytes(array), array.strides(0)});
     }
+    const int64_t rows = arrays.empty() ? 0 : arrays[0].shape(0);
+    {
+      py::gil_scoped_release release;
+      rows_ = std::make_shared<const ChunkRows>(std::move(columns), rows, in_any_order);
+    }
+    for (size_t i = 0; i < arrays.size(); ++i) arrays_.push_back(rows_->is_interleaved(i) ? view(arrays[i], i) : arrays[i]);
   }
 
-  const std::vector<RowField>& fields() const { return fields_; }
-  int64_t rows() const { return fields_.empty() ? 0 : fields_[0].tables[0].rows; }
+  const ChunkRows& rows() const { return *rows_; }
+  const std::vector<py::array>& arrays() const { return arrays_; }
 
  private:
-  const std::vector<py::array> arrays_;  // kept alive
-  std::vector<RowField> fields_;
+  // What an element's address is a multiple of: of one with several parts (a structure, text) nothing is known.
+  static size_t item_bytes(const py::array& array) {
+    const auto bytes = static_cast<size_t>(array.itemsize());
+    return std::has_single_bit(bytes) ? bytes : 1;
+  }
+
+  // The same values where they lie now.
+  py::array view(const py::array& array, size_t column) const {
+    const auto keeper = new std::shared_ptr<const ChunkRows>(rows_);
+    const py::capsule owner(keeper, [](void* kept) { delete static_cast<std::shared_ptr<const ChunkRows>*>(kept); });
+    std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim()), strides(array.strides(), array.strides() + array.ndim());
+    strides[0] = rows_->columns()[column].stride_bytes;
+    py::array made(array.dtype(), shape, strides, rows_->columns()[column].data, owner);
+    py::detail::array_proxy(made.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+    return made;
+  }
+
+  std::shared_ptr<const ChunkRows> rows_;
+  std::vector<py::array> arrays_;  // kept alive
 };
 
-// Rows of a chunk's arrays and where they go: what is checked with the GIL, so that copying needs none.
-struct Share {
-  const ChunkTable* table;
-  std::span<const int64_t> rows, places;
-  const std::vector<uint8_t*>* out;  // of each array
-};
-
-// Share s of a batch: rows[bounds[s] .. bounds[s+1]) of tables[s] go to the same range of `places`, each array's to its tensor of `out`.
-struct SharesOfBatch {
-  SharesOfBatch(const py::tuple& batch, std::vector<Share>& shares, size_t& bytes)
-      : rows(batch[1].cast<Int64Array>()), places(batch[2].cast<Int64Array>()) {
-    const auto tables = batch[0].cast<std::vector<const ChunkTable*>>();
-    const auto bounds = batch[3].cast<std::vector<int64_t>>();
-    if (places.size() != rows.size()) throw py::value_error("each row needs one place");
-    if (bounds.size() != tables.size() + 1 || bounds.front() < 0 || bounds.back() > rows.size())
-      throw py::value_error("the shares' bounds are not those of the rows");
+// A batch whose samples are copied from chunks: what is checked with the GIL, so that copying needs none.
+struct BatchCopy {
+  // `tables`: of the shares `first`, ... of the batch.
+  BatchCopy(const ChunkShares& shares, size_t first, const std::vector<const ChunkTable*>& tables, const py::list& tensors)
+      : size(shares.places.size()) {
+    if (first + tables.size() > shares.chunks.size()) throw py::value_error("there are more tables than chunks");
     std::vector<int64_t> row_bytes;
-    int64_t room = std::numeric_limits<int64_t>::max();
-    for (const py::handle tensor : batch[4].cast<py::list>()) {
+    for (const py::handle tensor : tensors) {
       const RowTable to = tensor_rows(tensor.ptr());
+      if (to.rows != static_cast<int64_t>(size)) throw py::value_error("each tensor should have a row for each sample of the batch");
       out.push_back(const_cast<uint8_t*>(to.base));
       row_bytes.push_back(to.rows > 1 ? to.stride_bytes : -1);
-      room = std::min(room, to.rows);
     }
-    for (size_t s = 0; s < tables.size(); ++s) {
-      if (bounds[s] > bounds[s + 1]) throw py::value_error("the shares' bounds should rise");
-      const auto& fields = tables[s]->fields();
-      if (fields.size() != out.size()) throw py::value_error("each share needs one array per tensor");
-      const auto first = static_cast<size_t>(bounds[s]), count = static_cast<size_t>(bounds[s + 1]) - first;
-      for (size_t i = 0; i < fields.size(); ++i) {
-        if (row_bytes[i] >= 0 && row_bytes[i] != static_cast<int64_t>(fields[i].row_bytes))
-          throw py::value_error("rows of " + std::to_string(fields[i].row_bytes) + " bytes do not fit the batch's rows of " +
-                                std::to_string(row_bytes[i]));
-        bytes += fields[i].row_bytes * count;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const auto& columns = tables[i]->rows().columns();
+      if (columns.size() != out.size()) throw py::value_error("each share needs one array per tensor");
+      const auto begin = static_cast<size_t>(shares.bounds[first + i]), end = static_cast<size_t>(shares.bounds[first + i + 1]);
+      for (size_t c = 0; c < columns.size(); ++c) {
+        if (row_bytes[c] >= 0 && row_bytes[c] != static_cast<int64_t>(columns[c].row_bytes))
+          throw py::value_error("rows of " + std::to_string(columns[c].row_bytes) + " bytes do not fit the batch's rows of " +
+                                std::to_string(row_bytes[c]));
+        bytes += columns[c].row_bytes * (end - begin);
       }
-      shares.push_back({tables[s], {rows.data() + first, count}, {places.data() + first, count}, &out});
-      for (const int64_t place : shares.back().places)
-        if (place < 0 || place >= room) throw py::index_error("place " + std::to_string(place) + " is outside the batch");
+      copied.push_back({&tables[i]->rows(), std::span(shares.rows).subspan(begin, end - begin),
+                        std::span(shares.places).subspan(begin, end - begin)});
     }
   }
-  SharesOfBatch(const SharesOfBatch&) = delete;
-  SharesOfBatch& operator=(const SharesOfBatch&) = delete;
 
-  const Int64Array rows, places;  // kept alive
+  const size_t size;
+  size_t bytes = 0;
+  std::vector<ChunkShare> copied;
   std::vector<uint8_t*> out;
 };
 
-void copy(const Share& share, std::vector<const uint8_t*>& addresses) {
-  addresses.resize(share.rows.size());
-  const auto& fields = share.table->fields();
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (!locate_rows(fields[i], share.table->rows(), share.rows, addresses.data()))
-      throw Error(ErrorKind::out_of_range, "a row is outside the array's " + std::to_string(share.table->rows()));
-    gather_rows_to(addresses, fields[i].row_bytes, share.places, (*share.out)[i]);
-  }
-}
-
-// Batches of (tables, rows, places, bounds, out).
-void copy_rows(const std::vector<py::tuple>& batches) {
-  std::deque<SharesOfBatch> kept;
-  std::vector<Share> shares;
+// Batches of (shares, the first one to copy, tables of it and those behind it, tensors).
+void copy_rows(const std::vector<std::tuple<const ChunkShares*, size_t, std::vector<const ChunkTable*>, py::list>>& batches) {
+  std::vector<BatchCopy> copies;
   size_t bytes = 0;
-  for (const py::tuple& batch : batches) kept.emplace_back(batch, shares, bytes);
-  std::vector<const uint8_t*> addresses;
-  if (bytes < kReleaseBytes) {
-    for (const Share& share : shares) copy(share, addresses);
-    return;
-  }
+  for (const auto& [shares, first, tables, tensors] : batches) bytes += copies.emplace_back(*shares, first, tables, tensors).bytes;
+  const auto copy = [&copies] {
+    RowDealer dealer;
+    for (const BatchCopy& batch : copies) dealer.copy(batch.copied, batch.size, batch.out);
+  };
+  if (bytes < kReleaseBytes) return copy();
   py::gil_scoped_release release;
-  for (const Share& share : shares) copy(share, addresses);
+  copy();
 }
 
-// Samples sorted by chunk, those of a chunk in their order: (places in the batch, rows in their chunks, chunks, bounds of their shares).
-py::tuple chunk_shares(const Int64Array& indices, const Int64Array& starts) {
+// A view of one of the vectors of `shares`.
+template <std::vector<int64_t> ChunkShares::* kMember>
+Int64Array view_of(const py::object& shares) {
+  const std::vector<int64_t>& values = shares.cast<const ChunkShares&>().*kMember;
+  return Int64Array(static_cast<py::ssize_t>(values.size()), values.data(), shares);
+}
+
+// Whether these can be taken as they are.
+bool are_indices(const py::object& indices, int64_t length) {
+  if (!py::isinstance<py::array_t<int64_t>>(indices)) return false;
+  const auto array = py::reinterpret_borrow<py::array>(indices);
+  if (array.ndim() != 1 || (array.shape(0) > 1 && array.strides(0) != sizeof(int64_t))) return false;
+  const std::span<const int64_t> values(static_cast<const int64_t*>(array.data()), static_cast<size_t>(array.shape(0)));
+  bool inside = true;
+  for (const int64_t value : values) inside &= static_cast<uint64_t>(value) < static_cast<uint64_t>(length);
+  return inside;
+}
+
+ChunkShares chunk_shares(const Int64Array& indices, const Int64Array& starts) {
   if (starts.size() < 1) throw py::value_error("chunks begin somewhere, and end");
-  Int64Array places(indices.size()), rows(indices.size());
-  const auto count = static_cast<size_t>(indices.size());
-  const ChunkShares shares = share_by_chunk({indices.data(), count}, {starts.data(), static_cast<size_t>(starts.size())},
-                                            {places.mutable_data(), count}, {rows.mutable_data(), count});
-  return py::make_tuple(places, rows, py::cast(shares.chunks), py::cast(shares.bounds));
+  return share_by_chunk({indices.data(), static_cast<size_t>(indices.size())}, {starts.data(), static_cast<size_t>(starts.size())});
 }
 
 }  // namespace
@@ -188,8 +200,17 @@ void bind_batch_memory(py::module_& m) {
            py::arg("slots"), py::arg("memory") = "system")
       .def("empty", &BatchMemory::empty, py::arg("rows"))
       .def("overflow_count", &BatchMemory::overflow_count);
-  m.def("chunk_shares", &chunk_shares, py::arg("indices"), py::arg("starts"));
-  py::class_<ChunkTable>(m, "ChunkTable").def(py::init<std::vector<py::array>>(), py::arg("arrays"));
+  m.def("are_indices", &are_indices, py::arg("indices"), py::arg("length"));
+  py::class_<ChunkShares>(m, "ChunkShares")
+      .def(py::init(&chunk_shares), py::arg("indices"), py::arg("starts"))
+      .def_property_readonly("chunks", [](const ChunkShares& shares) { return shares.chunks; })
+      .def_property_readonly("bounds", [](const ChunkShares& shares) { return shares.bounds; })
+      .def_property_readonly("places", &view_of<&ChunkShares::places>)
+      .def_property_readonly("rows", &view_of<&ChunkShares::rows>)
+      .def_property_readonly("in_order", [](const ChunkShares& shares) { return 2 * shares.successors + 2 > shares.places.size(); });
+  py::class_<ChunkTable>(m, "ChunkTable")
+      .def(py::init<const std::vector<py::array>&, bool>(), py::arg("arrays"), py::arg("in_any_order") = false)
+      .def_property_readonly("arrays", &ChunkTable::arrays);
   m.def("copy_rows", &copy_rows, py::arg("batches"));
 }
 

@@ -1,12 +1,16 @@
-// ByteSource: files and objects of stores, as Python code opens them and the native readers take them; BlockFile, which Python fills.
+// ByteSource: files and objects of stores, as Python code opens them and the native readers take them; BlockFile, which Python fills;
+// CachedFile, for what the disk cache has whole.
 #include <unistd.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "bindings.h"
 #include "io/block_file.h"
 #include "io/byte_source.h"
+#include "io/cached_file.h"
 #include "io/crc32c.h"
 #include "io/source_pool.h"
 #include "millrace/error.h"
@@ -97,18 +101,39 @@ py::dict block_stats(const BlockFile& file) {
   return d;
 }
 
+// Functions whose sources have gone, to be let go by who has the GIL anyway: the last reference to a source may end on a thread that holds
+// a lock of ours, for which a thread with the GIL waits.
+class Leavings {
+ public:
+  void add(py::function function) {
+    const std::lock_guard lock(mutex_);
+    functions_.push_back(function.release().ptr());
+  }
+  // With the GIL.
+  void clear() {
+    std::vector<PyObject*> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      gone.swap(functions_);
+    }
+    for (PyObject* const function : gone) Py_DECREF(function);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<PyObject*> functions_;
+};
+
+Leavings& leavings() {
+  static auto* const all = new Leavings;  // what is left at the end goes with the interpreter
+  return *all;
+}
+
 // Opens by a Python function, on whatever thread reads.
 class PythonOpen {
  public:
-  explicit PythonOpen(py::function function) : function_(std::move(function)) {}
-  ~PythonOpen() {
-    if (!Py_IsInitialized()) {
-      function_.release();  // the interpreter took its objects with it
-      return;
-    }
-    const py::gil_scoped_acquire gil;
-    function_ = py::function();
-  }
+  explicit PythonOpen(py::function function) : function_(std::move(function)) { leavings().clear(); }
+  ~PythonOpen() { leavings().add(std::move(function_)); }
   PythonOpen(const PythonOpen&) = delete;
   PythonOpen& operator=(const PythonOpen&) = delete;
 
@@ -141,6 +166,32 @@ void bind_source_pool(py::module_& m) {
           },
           py::arg("name"), py::arg("size"), py::arg("open"))
       .def_property_readonly("open_now", &SourcePool::open_now);
+}
+
+std::shared_ptr<ByteSource> open_cached(const py::object& name, const py::object& stem, const std::string& header, int64_t map_offset,
+                                        int64_t size, int64_t block_bytes, std::shared_ptr<CacheCounts> counts, py::function otherwise) {
+  CachedFileOptions options;
+  options.name = from_path(name);
+  options.data_path = from_path(stem) + ".data";
+  options.map_path = from_path(stem) + ".map";
+  options.header = header;
+  options.map_offset = map_offset;
+  options.size = size;
+  options.block_bytes = block_bytes;
+  options.counts = std::move(counts);
+  auto opener = std::make_shared<PythonOpen>(std::move(otherwise));
+  options.otherwise = [opener, called = options.name] { return opener->open(called); };
+  const py::gil_scoped_release release;
+  return std::const_pointer_cast<ByteSource>(CachedFile::open(std::move(options)));
+}
+
+void bind_cached_file(py::module_& m) {
+  py::class_<CacheCounts, std::shared_ptr<CacheCounts>>(m, "CacheCounts")
+      .def(py::init([] { return std::make_shared<CacheCounts>(); }))
+      .def_property_readonly("hit_blocks", [](const CacheCounts& counts) { return counts.hit_blocks.load(); })
+      .def_property_readonly("verified_blocks", [](const CacheCounts& counts) { return counts.verified_blocks.load(); });
+  m.def("open_cached_file", &open_cached, py::arg("name"), py::arg("stem"), py::arg("header"), py::arg("map_offset"), py::arg("size"),
+        py::arg("block_bytes"), py::arg("counts"), py::arg("otherwise"));
 }
 
 void bind_block_file(py::module_& m) {
@@ -183,6 +234,7 @@ void bind_io(py::module_& m) {
       },
       py::arg("path"), py::arg("name") = "", py::arg("keep_open") = true);
   bind_block_file(m);
+  bind_cached_file(m);
   bind_source_pool(m);
 }
 

@@ -244,6 +244,23 @@ class SourcePool:
     @property
     def open_now(self) -> int: ...
 
+class CacheCounts:
+    """Of what open_cached_file() opened: blocks that readers came to first, and those that were compared with their records."""
+
+    def __init__(self) -> None: ...
+    @property
+    def hit_blocks(self) -> int: ...
+    @property
+    def verified_blocks(self) -> int: ...
+
+def open_cached_file(
+    name: str, stem: str, header: bytes, map_offset: int, size: int, block_bytes: int, counts: CacheCounts,
+    otherwise: Callable[[], ByteSource],
+) -> ByteSource | None:
+    """An object that the disk cache has whole, in `stem`.data, to be read like a local file; src/io/cached_file.h has the rules. None: it
+    is not there, not whole, or its map does not begin with `header`. `otherwise()` opens the same version where its blocks can be fetched;
+    it is called once, on whatever thread reads, if one is damaged."""
+
 class BlockFile:
     """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
 
@@ -535,26 +552,43 @@ class BatchMemory:
     def overflow_count(self) -> int:
         """Tensors that found all slots lent."""
 
-def chunk_shares(
-    indices: NDArray[np.int64], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int], list[int]]:
-    """(places, rows, chunks, bounds) of samples sorted by the chunk in which they lie, in their order within one: share s is
-    indices[places[bounds[s]:bounds[s + 1]]], the same part of `rows` counts from the beginning of chunks[s]. `starts`, ascending: the first
-    sample of each chunk, and the end. IndexError for one outside."""
+def are_indices(indices: Any, length: int) -> bool:
+    """Whether `indices` is a dense int64 array of shape (n,), of numbers from 0 to length - 1."""
+
+class ChunkShares:
+    """The samples of a batch, int64 `indices`, sorted by the chunk in which they lie, in their order within one: those of chunks[s] stand
+    at places[bounds[s]:bounds[s + 1]] of the batch, and the same part of `rows` counts from the chunk's beginning. `starts`, ascending: the
+    first sample of each chunk, and the end. IndexError for an index outside."""
+
+    def __init__(self, indices: NDArray[np.int64], starts: NDArray[np.int64]) -> None: ...
+    @property
+    def chunks(self) -> list[int]: ...
+    @property
+    def bounds(self) -> list[int]: ...
+    @property
+    def places(self) -> NDArray[np.int64]: ...
+    @property
+    def rows(self) -> NDArray[np.int64]: ...
+    @property
+    def in_order(self) -> bool:
+        """Whether about half of the samples or more come right behind their predecessors in the data."""
 
 class ChunkTable:
-    """Arrays of as many rows, which are contiguous each: what copy_rows() copies from. ValueError for others."""
+    """Arrays of as many rows, which are contiguous each: what copy_rows() copies from. ValueError for others.
 
-    def __init__(self, arrays: Sequence[np.ndarray]) -> None: ...
+    in_any_order: rows will be wanted from anywhere; large tables then have the small values of a row copied side by side, once."""
 
-def copy_rows(
-    batches: Sequence[tuple[Sequence[ChunkTable], NDArray[np.int64], NDArray[np.int64], Sequence[int], list[torch.Tensor]]]
-) -> None:
-    """Batches of (tables, rows, places, bounds, out); share s of one: out[i][places[j]] = tables[s][i][rows[j]] for j in
-    bounds[s] .. bounds[s+1]-1, one array of a table for each tensor.
+    def __init__(self, arrays: Sequence[np.ndarray], in_any_order: bool = False) -> None: ...
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """The same values, as they are kept."""
 
-    Without the GIL when there is much to copy. Rows have the same bytes as the tensor's; negative ones count from the end.
-    IndexError for rows and places that are not there, ValueError for what does not fit."""
+def copy_rows(batches: Sequence[tuple[ChunkShares, int, Sequence[ChunkTable], list[torch.Tensor]]]) -> None:
+    """Batches of (shares, first, tables, out): tables[i] is chunk first + i of the batch's shares, and its rows that the batch has are
+    copied to their places in `out`, one array of a table for each tensor.
+
+    Without the GIL when there is much to copy. Rows have the same bytes as the tensor's. IndexError for rows that are not there,
+    ValueError for what does not fit."""
 
 def cpu_budget() -> dict[str, Any]:
     """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and ranks on the node."""

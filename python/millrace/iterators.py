@@ -234,20 +234,22 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         for _ in range(self._prefetch_factor * self._num_workers):
             self._try_put_index()
 
-    def _try_put_index(self) -> None:
+    def _try_put_index(self) -> bool:
+        """Whether there was one more."""
         if self._on_error == "skip":
             self._pending.append(None)
-            return
+            return True
         try:
             index = self._next_index()
         except StopIteration:
-            return
+            return False
         try:
             self._engine.submit(self._job.rows(index))
         except Exception as error:
             self._pending.append(error.with_traceback(None))  # a traceback would hold this frame, and with it the iterator
         else:
             self._pending.append(None)
+        return True
 
     def __next__(self) -> Any:
         try:
@@ -276,10 +278,11 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         if error is None and batch is None:  # on_error="skip": no rows are left
             self._end()
         self._progress.turn(rows=self._keys() if error is None else None)
-        self._try_put_index()
         # Step by step, because drawing them all at once would delay the first batch.
-        for _ in range(min(self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE)):
-            self._try_put_index()
+        more = self._try_put_index() and min(self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE)
+        for _ in range(more):
+            if not self._try_put_index():
+                break
         if error is None:
             return self._batch(batch)
         try:

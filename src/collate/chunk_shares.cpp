@@ -35,8 +35,7 @@ class ChunkFinder {
 
 }  // namespace
 
-ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int64_t> starts, std::span<int64_t> places,
-                           std::span<int64_t> rows) {
+ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int64_t> starts) {
   const ChunkFinder find(starts);
   struct Found {
     int64_t chunk, samples;
@@ -61,6 +60,8 @@ ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int
   std::iota(order.begin(), order.end(), 0u);
   std::sort(order.begin(), order.end(), [&found](uint32_t a, uint32_t b) { return found[a].chunk < found[b].chunk; });
   ChunkShares result;
+  result.places.resize(indices.size());
+  result.rows.resize(indices.size());
   std::vector<int64_t> next(found.size());
   int64_t end = 0;
   for (const uint32_t slot : order) {
@@ -72,8 +73,9 @@ ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int
   result.bounds.push_back(end);
   for (size_t i = 0; i < indices.size(); ++i) {
     const auto at = static_cast<size_t>(next[of[i]]++);
-    places[at] = static_cast<int64_t>(i);
-    rows[at] = indices[i] - starts[static_cast<size_t>(found[of[i]].chunk)];
+    result.places[at] = static_cast<int64_t>(i);
+    result.rows[at] = indices[i] - starts[static_cast<size_t>(found[of[i]].chunk)];
+    if (i > 0 && indices[i] == indices[i - 1] + 1) ++result.successors;
   }
   return result;
 }

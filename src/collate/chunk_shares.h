@@ -7,14 +7,15 @@
 
 namespace millrace {
 
-// Share s of a batch: its samples bounds[s] .. bounds[s+1], sorted by chunk, lie in chunks[s]. Chunks rise.
+// The samples of a batch, sorted by chunk, those of a chunk in their order: places[bounds[s] .. bounds[s+1]) are where those of chunks[s]
+// stand in the batch, and the same part of `rows` are their rows in that chunk. Chunks rise.
 struct ChunkShares {
-  std::vector<int64_t> chunks, bounds;
+  std::vector<int64_t> chunks, bounds, places, rows;
+  size_t successors = 0;  // samples behind which the batch has the next one of the data
 };
 
-// `starts`: the first sample of each chunk, and behind the last; rising, at least one. Writes each sample's place in `indices` and its row
-// in the chunk, sorted by chunk, those of a chunk in their order. Throws Error(out_of_range) for an index that lies in no chunk.
-ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int64_t> starts, std::span<int64_t> places,
-                           std::span<int64_t> rows);
+// `starts`: the first sample of each chunk, and behind the last; rising, at least one. Throws Error(out_of_range) for an index that lies in
+// no chunk.
+ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int64_t> starts);
 
 }  // namespace millrace

@@ -17,8 +17,6 @@
 namespace millrace {
 namespace {
 
-constexpr uint64_t kPresent = 0x4d495243ull << 32;  // upper half of a record whose block is there; the lower is its checksum
-
 Descriptor duplicate(int fd, const std::string& name) {
   if (fd < 0) return Descriptor(-1);
   const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -220,9 +218,8 @@ void BlockFile::refresh() {
     const std::lock_guard lock(mutex_);
     for (int64_t block = 0; block < blocks(); ++block) {
       Block& b = blocks_[static_cast<size_t>(block)];
-      uint64_t record;
-      std::memcpy(&record, raw.data() + block * 8, 8);
-      if ((record & ~0xffffffffull) != kPresent || b.filled == length_of(block) || pinned(block)) continue;
+      const uint64_t record = record_at(raw, block);
+      if (!is_present(record) || b.filled == length_of(block) || pinned(block)) continue;
       if (b.filled > 0 && !b.on_disk) continue;
       b.filled = length_of(block);
       b.checksum = static_cast<uint32_t>(record);

@@ -1,12 +1,10 @@
-// What block_file.cpp and block_file_read.cpp share: pins, and reading all bytes of a range.
+// What block_file.cpp and block_file_read.cpp share: blocks that are being read or written.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "io/block_file.h"
+#include "io/block_records.h"
 
 namespace millrace {
 
@@ -29,17 +27,5 @@ class BlockFile::Pin {
   const std::pair<int64_t, int64_t> range_;
   std::unique_lock<std::mutex>& lock_;
 };
-
-// False: the file ends before, or cannot be read.
-inline bool read_all(int fd, std::span<uint8_t> into, int64_t offset) {
-  while (!into.empty()) {
-    const ssize_t got = ::pread(fd, into.data(), into.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    offset += got;
-    into = into.subspan(static_cast<size_t>(got));
-  }
-  return true;
-}
 
 }  // namespace millrace

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "core/fork_guard.h"
 #include "io/block_file_pin.h"
-#include "io/crc32c.h"
 #include "trace/stage_clock.h"
 
 namespace millrace {
@@ -144,14 +143,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
 
 // Reads part of one whole cached block and compares all of it with its record.
 bool BlockFile::verify(const Piece& piece, int64_t offset, std::span<uint8_t> into) const {
-  const int64_t begin = begin_of(piece.first);
-  const uint32_t length = length_of(piece.first);
-  if (into.size() == length) return read_all(cache_.get(), into, begin) && crc32c(0, into) == piece.checksum;
-  thread_local std::vector<uint8_t> whole;
-  whole.resize(length);
-  if (!read_all(cache_.get(), whole, begin) || crc32c(0, whole) != piece.checksum) return false;
-  std::copy_n(whole.begin() + (offset - begin), into.size(), into.begin());
-  return true;
+  return read_checked(cache_.get(), begin_of(piece.first), length_of(piece.first), piece.checksum, offset, into);
 }
 
 // Takes note of where the reader is: what is behind a sequential one goes; what reads in a row need next is asked for. Needs mutex_.

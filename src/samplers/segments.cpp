@@ -23,10 +23,12 @@ std::vector<int64_t> starts_of(std::span<const int64_t> lengths) {
   return starts;
 }
 
-// Calls use(i, run) for each position.
+// Calls use(i, run, first, end) for each position, which lies in run first .. end-1. One that is not in the run of the position before is
+// looked for where it would be if all runs were as long, which most are, and then by bisection.
 template <class Use>
 void find_runs(const std::vector<int64_t>& ends, std::span<const int64_t> positions, const Use& use) {
   const int64_t size = ends.empty() ? 0 : ends.back();
+  const double runs_per_position = size > 0 ? static_cast<double>(ends.size()) / static_cast<double>(size) : 0;
   size_t run = 0;
   int64_t first = 1, end = 0;  // of `run`; none yet
   for (size_t i = 0; i < positions.size(); ++i) {
@@ -34,7 +36,9 @@ void find_runs(const std::vector<int64_t>& ends, std::span<const int64_t> positi
     if (position < 0 || position >= size)
       throw Error(ErrorKind::out_of_range, "an order of " + std::to_string(size) + " samples has no position " + std::to_string(position));
     if (position < first || position >= end) {
-      run = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), position) - ends.begin());
+      run = std::min(static_cast<size_t>(static_cast<double>(position) * runs_per_position), ends.size() - 1);
+      if (position >= ends[run] || (run > 0 && position < ends[run - 1]))
+        run = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), position) - ends.begin());
       first = run == 0 ? 0 : ends[run - 1];
       end = ends[run];
     }

@@ -2,7 +2,7 @@
 //
 // ShardOrder: the runs ("shards") in random order, each read from its beginning to its end. 16 bytes per run.
 // SegmentShuffle: the runs in their order, each shuffled in itself. 8 bytes per run; a permutation is computed where it is needed.
-// Both find a position's run by bisection, or at once when it is the run of the position before.
+// Both find a position's run at once when it is that of the position before, or runs are about as long; else by bisection.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@ import os
 import pickle
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Subset, default_collate
 
 from millrace import CorruptDataError, DataLoader
-from millrace.datasets.batches import ChunkCache, ChunkedDataset, Field
+from millrace.datasets.batches import ChunkedDataset, Field
 
 
 class Words:
@@ -121,32 +122,72 @@ def test_reads_ahead_while_the_consumer_works():
     assert read.wait(10), "chunk 2 is needed by none of the four batches that torch would have asked for"
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
-@given(
-    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), max_size=40), st.integers(0, 6), st.data()
-)
-def test_cache_keeps_its_budget_and_its_word(uses, budget, data):
-    cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, budget, len)
-    ahead = data.draw(st.integers(1, 5))
-    numbers = []
-    for at in range(len(uses)):
-        while len(numbers) < min(len(uses), at + ahead):
-            numbers.append(cache.announce(uses[len(numbers)]))
-        for _ in range(data.draw(st.integers(0, 2))):
-            cache.read_ahead()
-            assert cache.held_bytes <= max(budget, 1)
-        for chunk in uses[at]:
-            assert cache.get(chunk, (numbers[at],)) == ([chunk], 1)
-            assert cache.held_bytes <= max(budget, 1)
-    assert not cache._uses
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_chunks_go_with_their_iterator(workers):
+    dataset, kept = Numbers([1000] * 4, "single", cache_bytes=1 << 20), []
+    original = dataset.read_chunk
+
+    def read_chunk(number):
+        columns = original(number)
+        kept.append(weakref.ref(columns[0]))
+        return columns
+
+    dataset.read_chunk = read_chunk
+    gc.disable()  # caches are large, and cycles may stay for long
+    try:
+        for _ in DataLoader(dataset, 50, num_workers=workers):
+            pass
+        assert len(kept) == 4 and not any(array() is not None for array in kept)
+    finally:
+        gc.enable()
 
 
-def test_keeps_what_is_needed_soonest():
-    cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, 2, len)
-    numbers = [cache.announce([chunk]) for chunk in (0, 1, 2, 0, 1)]
-    for number, chunk in zip(numbers, (0, 1, 2, 0, 1)):
-        cache.get(chunk, (number,))
-    assert cache.reads == 4, "of 0 and 1, 0 is kept for its second use when 2 comes"
+class CountsTheEnd:
+    """A sampler that counts how often it is asked behind its last index."""
+
+    def __init__(self, length):
+        self.length, self.asked = length, 0
+
+    def __len__(self):
+        return self.length
+
+    def __iter__(self):
+        self.left = self.length
+        return _Counting(self)
+
+
+class _Counting:
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.sampler.left == 0:
+            self.sampler.asked += 1
+            raise StopIteration
+        self.sampler.left -= 1
+        return self.sampler.left
+
+
+def test_the_samplers_end_is_met_once_per_batch():
+    dataset, sampler = Numbers([1000] * 4), CountsTheEnd(4000)
+    loader = DataLoader(dataset, 10, sampler=sampler, num_workers=2)
+    assert sum(len(batch["y"]) for batch in loader) == 4000 and loader.stats()["engine"] == "threads"
+    assert sampler.asked <= 401, "though the loader reads all of them ahead"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_chunks_of_many_rows_in_any_order(workers):
+    dataset = Numbers([20_000, 5, 30_000])
+    order = [*torch.randperm(50_005, generator=torch.Generator().manual_seed(1)).tolist(), *range(3000)]
+    seen = []
+    for batch in DataLoader(dataset, 777, sampler=order, num_workers=workers, native="require"):
+        y = batch["y"]
+        seen += y.tolist()
+        assert torch.equal(batch["x"], torch.stack([y, y + 0.5], dim=1).float()) and batch["word"] == [f"row {i}" for i in y.tolist()]
+    assert seen == order
 
 
 def test_a_broken_chunk_is_an_error_at_its_turn():

@@ -90,8 +90,8 @@ def test_what_was_verified_is_known_to_other_processes(store: FaultProxy, tmp_pa
     assert status(in_child(lambda: reads(0, 0))) == 0
 
 
-def test_a_changed_object_is_never_stale(store: FaultProxy, tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path)
+def test_a_changed_object_is_never_stale_when_the_store_is_always_asked(store: FaultProxy, tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, fresh_seconds=0)
     epoch(store, cache)
     assert closed(cache)
     store.objects["/s0.tar"], store.etags["/s0.tar"] = SHARDS["/s1.tar"][: len(SHARDS["/s0.tar"])], '"new"'
@@ -304,3 +304,5 @@ def test_plain_values() -> None:
     assert DiskCache("/x", -1).max_bytes is None and DiskCache.of("/x").folder == Path("/x") and DiskCache.of(None) is None
     with pytest.raises(ValueError, match="max_bytes=0"):
         DiskCache("/x", 0)
+    with pytest.raises(ValueError, match="fresh_seconds=-1"):
+        DiskCache("/x", fresh_seconds=-1)

@@ -184,6 +184,17 @@ def test_nobody_answers() -> None:
         stores.open_source("http://127.0.0.1:9/a.tar", retries=1)
 
 
+def test_a_store_that_is_down_is_told_of_before_it_is_given_up() -> None:
+    urls = ["http://127.0.0.1:9/a.tar?sig=secret", "http://127.0.0.1:9/b.tar"]
+    with pytest.warns(RuntimeWarning) as told, stores.open_shards(urls, retries=3) as shards:
+        for _ in urls:
+            with pytest.raises(ConnectionRefusedError, match="nobody answers"):
+                next(shards)
+    [message] = [str(w.message) for w in told]
+    assert message.startswith("http://127.0.0.1:9/") and "secret" not in message
+    assert "failed 3 times in a row, and is tried 1 times more: nobody answers" in message
+
+
 def test_a_silent_store_times_out() -> None:
     with FaultProxy(SHARDS, latency=30) as store, pytest.raises(TimeoutError, match="sent nothing"):
         stores.open_source(store.url("shard-0.tar"), stall_timeout=0.1, retries=1)

@@ -119,10 +119,10 @@ def test_a_cache_can_be_used_in_a_forked_child(tmp_path: Path) -> None:
 def test_an_admission_that_comes_too_late_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, admitted = DiskCache.admit, []
 
-    def admit(self: DiskCache, url: str, size: int, version: str) -> object:
+    def admit(self: DiskCache, url: str, *others: object) -> object:
         if url.endswith("b.tar"):
             time.sleep(0.3)
-        entry = real(self, url, size, version)
+        entry = real(self, url, *others)
         admitted.append(url)
         return entry
 

@@ -52,7 +52,7 @@ class Stream:
 def fake_store(monkeypatch):
     log = []
     fake = types.ModuleType("millrace.stores")
-    fake.DiskCache = lambda folder, size: (folder, size)
+    fake.DiskCache = lambda folder, size, since: (folder, size)
     fake.open_shards = lambda urls, **options: log.append(options) or Stream(urls, log)
     fake.locations = types.ModuleType("millrace.stores.locations")
     fake.locations.locate = lambda url: None

@@ -130,6 +130,8 @@ class ChunkShuffle(ShardShuffle):
         permuted = _core.SegmentShuffle(sizes, self.seed & SEED_BITS, epoch)
 
         def order(positions: Indices) -> Indices:
+            if streams == 1:
+                return chunks(permuted.at(positions))
             inside = (positions % streams) * each + positions // streams
             return chunks(permuted.at(np.where(positions < each * streams, inside, positions)))
 

@@ -8,6 +8,10 @@ and so is all that was written before the machine started last; one that does no
 crash of the machine the verification finds what did not reach the disk. What has stayed in memory since some process verified or wrote
 it is not verified again, as long as nobody wrote to the file (src/io/verified_blocks.h says what that rests on).
 
+An entry that is whole is read like a local file (src/io/cached_file.h), without a request when the store said `fresh_seconds` ago or
+later that it is the object's version still, to any process of the node, and since this cache object was made. So every run asks once
+for each object, whatever was cached before, and again only after that time.
+
 Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
 those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different
 `max_bytes` every process trims to its own when it fetches something, so the smallest wins while it is at work. When everything
@@ -22,53 +26,68 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import hashlib
 import os
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .._core import ByteSource, CacheCounts
 from ..signed_urls import unsigned
-from .cache_entry import CacheEntry, is_map_of, unlock, write_map
+from .cache_entry import CacheEntry, WholeEntry, find_whole, is_map_of, note_asked, unlock, write_map
+from .cache_room import Usage, folder_lock, read_usage, write_usage
 from .settings import BLOCK_BYTES
 
+if TYPE_CHECKING:
+    from .clients import Meta
+
 FREE_SHARE = 0.1
-LOCK_SECONDS = 10.0  # a process that holds the folder's lock longer is stopped or its disk hangs
 REST_SECONDS = 60.0
+MANY, SPARE = 1000, 64  # with more entries, one 64th of the room is made at a time
 
 _caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
 
 
 class DiskCache:
     """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what leaves a tenth of the disk free.
+    `fresh_seconds`: how long an object that is here whole is read without asking the store whether it has changed; 0: it is asked at every
+    opening. What was said before `since` (nanoseconds of time.time_ns(); None: now) never counts, so a new run asks for each object once.
 
-    Picklable; a copy counts for itself, and so does a forked child. Errors of the disk never end a run: it goes on without the cache,
-    with one RuntimeWarning.
+    Picklable; a copy counts for itself, and so does a forked child, but both are of the same run. Errors of the disk never end a run: it
+    goes on without the cache, with one RuntimeWarning.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], max_bytes: int | None = None) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], max_bytes: int | None = None, fresh_seconds: float = 3600.0, since: int | None = None
+    ) -> None:
         if max_bytes == -1:
             max_bytes = None
         if max_bytes is not None and max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes} should be 1 or more, or None for all but a tenth of the disk")
+        if not fresh_seconds >= 0:
+            raise ValueError(f"fresh_seconds={fresh_seconds} should be 0 (ask the store at every opening) or more")
         self.folder = Path(folder)
         self.max_bytes = max_bytes
+        self.fresh_seconds = fresh_seconds
+        self.since = time.time_ns() if since is None else since
         self._reset()
         _caches.add(self)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._files: list[Any] = []  # BlockFiles whose numbers are not added up yet
+        self._counts = CacheCounts()  # of what is read without them
         self._hits = self._misses = self._verified = self._repaired = self._evicted = self._bypassed = 0
         self._rest_until = 0.0
         self._warned = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DiskCache, (str(self.folder), self.max_bytes)
+        return DiskCache, (str(self.folder), self.max_bytes, self.fresh_seconds, self.since)
 
     def __repr__(self) -> str:
         return f"DiskCache({str(self.folder)!r}, max_bytes={self.max_bytes})"
@@ -85,8 +104,27 @@ class DiskCache:
             return False
         return os.path.exists(self.folder / f"{_stem(url)}.map")
 
-    def admit(self, url: str, size: int, version: str) -> CacheEntry | None:
-        """The entry of this version of the object, in use until it is closed; None: go without. Older versions go. Any thread."""
+    def find_whole(self, url: str, meta: Meta | None = None) -> WholeEntry | None:
+        """The object's entry, if nothing has to be asked of the store: all of it is there, and it is of the version in `meta`, or, without
+        one, of one that is fresh. Any thread."""
+        if time.monotonic() < self._rest_until:
+            return None
+        entry = find_whole(f"{self.folder}/{_stem(url)}")
+        if entry is None:
+            return None
+        if meta is not None:
+            return entry if (entry.size, entry.version) == (meta.size, meta.version) else None
+        now = time.time_ns()
+        oldest = max(self.since, now - int(self.fresh_seconds * 1e9))
+        return entry if self.fresh_seconds > 0 and oldest <= entry.asked_at <= now else None
+
+    def open_whole(self, url: str, entry: WholeEntry, otherwise: Callable[[], ByteSource]) -> ByteSource | None:
+        """What find_whole() saw, to be read; None: it went meanwhile."""
+        return entry.open(unsigned(url), self._counts, otherwise)
+
+    def admit(self, url: str, size: int, version: str, asked_at: int = 0) -> CacheEntry | None:
+        """The entry of this version of the object, in use until it is closed; None: go without. Older versions go. Any thread.
+        `asked_at`: when the store was asked which version it has, in nanoseconds of time.time_ns(); 0: not now."""
         if size == 0 or time.monotonic() < self._rest_until:
             return None
         if not version:
@@ -94,18 +132,21 @@ class DiskCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._folder_lock() as locked:
-                if not locked:
+                if locked is None:
                     self._rest_until = time.monotonic() + REST_SECONDS
                     return self._bypass("another process holds the folder's lock and does not move")
-                return self._admit(url, size, version)
+                entry = self._admit(url, size, version, locked)
+            if entry is not None and asked_at:
+                note_asked(entry.map_fd, asked_at)
+            return entry
         except OSError as error:
             return self.give_up(error.errno or errno.EIO)
 
-    def _admit(self, url: str, size: int, version: str) -> CacheEntry | None:
+    def _admit(self, url: str, size: int, version: str, lock_fd: int) -> CacheEntry | None:
         name = _stem(url)
         entry = self._open(name, size, version)
         need = size if entry is None else max(0, size - _on_disk(entry.data_fd))
-        if need > 0 and not self._make_room(need, keep=name):
+        if need > 0 and not self._room_for(need, name, lock_fd):
             if entry is not None:
                 entry.close()
             return self._bypass(None)
@@ -146,29 +187,23 @@ class DiskCache:
 
     # ------------------------------------------------------------------ room
 
-    @contextlib.contextmanager
-    def _folder_lock(self) -> Iterator[bool]:
-        fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        yield False
-                        return
-                    time.sleep(0.005)
-            yield True
-        finally:
-            unlock(fd)
-            os.close(fd)
+    def _folder_lock(self) -> contextlib.AbstractContextManager[int | None]:
+        return folder_lock(self.folder)
 
-    def _make_room(self, need: int, keep: str) -> bool:
-        """Evicts until `need` more bytes fit. Under the folder's lock, so half-made files are nobody's and go.
+    def _room_for(self, need: int, keep: str, lock_fd: int) -> bool:
+        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known of them is not enough."""
+        usage, fits = read_usage(lock_fd), True
+        if usage is None or usage.used + need > self._limit(usage):
+            usage, fits = self._make_room(need, keep)
+        write_usage(lock_fd, usage.and_(need) if fits else usage)
+        return fits
 
-        Looks at every file of the folder, a few microseconds each; at locks only where they matter.
+    def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
+        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's lock, so half-made files are
+        nobody's and go.
+
+        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where that takes long, more room is
+        made than is needed, so that the next ones need not look.
         """
         entries, files = [], {}
         for item in list(os.scandir(self.folder)):
@@ -189,20 +224,23 @@ class DiskCache:
             size, on_disk = files.get(stem, (0, 0))
             stored += on_disk
             used[stem] = size if on_disk < size and stem != keep and self._measure(stem)[2] else on_disk
-        total, limit = sum(used.values()), self._limit(stored)
+        usage = Usage(sum(used.values()), sum(used.values()) - stored)
+        limit = self._limit(usage)
+        goal = limit - (max(0, limit) // SPARE if len(entries) > MANY and usage.used + need > limit else 0)
         for _, stem in entries:
-            if total + need <= limit:
+            if usage.used + need <= goal:
                 break
-            if stem != keep and not self._measure(stem)[2]:
-                self._evict(stem)
-                total -= used[stem]
-        return total + need <= limit
+            if stem != keep and self._evict(stem):
+                on_disk = files.get(stem, (0, 0))[1]
+                usage = Usage(usage.used - used[stem], usage.owed - used[stem] + on_disk)
+        return usage, usage.used + need <= limit
 
-    def _limit(self, stored: int) -> int:
+    def _limit(self, usage: Usage) -> int:
+        """For `used`."""
         if self.max_bytes is not None:
             return self.max_bytes
         disk = os.statvfs(self.folder)
-        return stored + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        return usage.used - usage.owed + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
 
     def _measure(self, stem: str) -> tuple[int, int, bool]:
         """(bytes of the object, bytes on disk, in use)."""
@@ -221,10 +259,23 @@ class DiskCache:
             os.close(fd)
         return status.st_size, status.st_blocks * 512, in_use
 
-    def _evict(self, stem: str) -> None:
-        # Entries are opened under the folder's lock, so nobody comes between the look and the removal.
-        _remove(self.folder / f"{stem}.map", self.folder / f"{stem}.data")
-        self._evicted += 1
+    def _evict(self, stem: str) -> bool:
+        """Unless it is in use. Whoever opens it meanwhile finds it locked, or without a name."""
+        path = self.folder / f"{stem}.map"
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path, self.folder / f"{stem}.data")
+            self._evicted += 1
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            unlock(fd)
+            os.close(fd)
 
     # ------------------------------------------------------------------ going without, and numbers
 
@@ -269,9 +320,9 @@ class DiskCache:
         Of the folder: "entries", "bytes" (on disk)."""
         with self._lock:
             live = [f.stats() for f in self._files]
-            hits = self._hits + sum(s["hit_blocks"] for s in live)
+            hits = self._hits + self._counts.hit_blocks + sum(s["hit_blocks"] for s in live)
             misses = self._misses + sum(s["miss_blocks"] for s in live)
-            verified = self._verified + sum(s["verified_blocks"] for s in live)
+            verified = self._verified + self._counts.verified_blocks + sum(s["verified_blocks"] for s in live)
             repaired = self._repaired + sum(s["repaired_blocks"] for s in live)
         entries = size = 0
         with contextlib.suppress(OSError):
@@ -293,6 +344,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+@functools.lru_cache(8192)
 def _stem(url: str) -> str:
     return hashlib.sha256(unsigned(url).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from dataclasses import dataclass
@@ -24,7 +25,11 @@ class Location:
 
 def locate(url: str | os.PathLike[str]) -> Location:
     """Splits a URL or path. ValueError when a store's URL names no object."""
-    text = os.fspath(url)
+    return _located(os.fspath(url))
+
+
+@functools.lru_cache(8192)
+def _located(text: str) -> Location:
     scheme, separator, rest = text.partition("://")
     if not separator:
         return Location(text, local=text)

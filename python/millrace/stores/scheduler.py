@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 KNOWN_AHEAD = 16  # cached objects opened before their turn: a round trip each, to see that they are the same still
+STATS = ("bytes", "requests", "retries", "hedges", "requests_in_flight", "concurrency", "waited_seconds", "repaired_blocks", "held_bytes",
+         "ahead_bytes_peak", "seconds", "bytes_per_second")
 
 
 @dataclass

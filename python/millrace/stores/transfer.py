@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 MAX_BACKOFF = 20.0
 LEAST_CHUNK_BYTES = 4 << 10
+ALIGNED_BYTES = 256 << 10  # go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
 MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
+TOLD_AT = 3  # failures in a row, half a second after the first, of which the user is told while the others are still to come
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
 
@@ -65,9 +67,9 @@ class Transfer:
         try:
             self._client = self.owner.engine.client(self.location, self.settings.store_options, self.settings.connect_timeout)
             response = None
-            cache = self.owner.cache
+            cache, asked_at = self.owner.cache, time.time_ns()
             if self.meta is not None:
-                pass
+                asked_at = 0
             elif self.known:
                 self.meta = await self._retrying(self._look)
             else:
@@ -77,7 +79,7 @@ class Transfer:
                 what = f"the store says that it has {self.meta.size} bytes, and what has more than {MOST_BYTES} (64 TiB) is not read"
                 raise GaveUp(corrupt_data(shown(self.location.url), what))
             if cache is not None:
-                self.entry = await asyncio.to_thread(cache.admit, self.location.url, self.meta.size, self.meta.version)
+                self.entry = await asyncio.to_thread(cache.admit, self.location.url, self.meta.size, self.meta.version, asked_at)
             self._make_file()
         except Exception as error:
             self._close_entry()
@@ -229,24 +231,44 @@ class Transfer:
         if at != start:
             raise BrokenTransfer(f"{self.location.url}: bytes from {start} on were asked for, the store sent those from {at} on")
         begun, first_byte = time.monotonic(), start
-        while start < end:
-            try:
-                chunk = await self._within_stall(anext(chunks))
-            except StopAsyncIteration:
-                raise BrokenTransfer(f"{self.location.url}: the store sent {start} of {end} bytes and called that all") from None
-            if len(chunk) > end - start:
-                raise BrokenTransfer(f"{self.location.url}: the store sent more bytes than were asked for")
-            counts.bytes += len(chunk)
-            if file.write(start, chunk):
+        rest = bytearray()  # what lies before `start` and is not written yet
+        try:
+            while start < end:
+                try:
+                    chunk = await self._within_stall(anext(chunks))
+                except StopAsyncIteration:
+                    raise BrokenTransfer(f"{self.location.url}: the store sent {start} of {end} bytes and called that all") from None
+                if len(chunk) > end - start:
+                    raise BrokenTransfer(f"{self.location.url}: the store sent more bytes than were asked for")
+                counts.bytes += len(chunk)
+                if self._write(start, rest, chunk, end):
+                    patience.failures = 0
+                start += len(chunk)
+                self.owner.control.received(len(chunk))
+                while self.whole and self.owner.too_far_ahead(self, start):
+                    if self._reader_went_back():
+                        raise BrokenTransfer(f"{self.location.url}: the reader went back, and the server sends whole objects only")
+                    await asyncio.sleep(0.01)
+        finally:
+            if rest and file.write(start - len(rest), rest):
                 patience.failures = 0
-            start += len(chunk)
-            self.owner.control.received(len(chunk))
-            while self.whole and self.owner.too_far_ahead(self, start):
-                if self._reader_went_back():
-                    raise BrokenTransfer(f"{self.location.url}: the reader went back, and the server sends whole objects only")
-                await asyncio.sleep(0.01)
         rate = (start - first_byte) / max(1e-3, time.monotonic() - begun)
         self.owner.chunk_bytes = int(min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20)))  # twenty a second are enough
+
+    def _write(self, start: int, rest: bytearray, chunk: Any, end: int) -> int:
+        """The chunk at `start`, behind what was left over before; how many bytes were new. To a disk, all but what is left over now."""
+        if self.entry is None:
+            return self.file.write(start, chunk)
+        begin = start - len(rest)
+        rest += chunk
+        until = begin + len(rest)
+        ready = until - begin if until == end else max(0, until // ALIGNED_BYTES * ALIGNED_BYTES - begin)
+        if not ready:
+            return 0
+        with memoryview(rest) as whole, whole[:ready] as part:
+            new = self.file.write(begin, part)
+        del rest[:ready]
+        return new
 
     def _reader_went_back(self) -> bool:
         """To a block that was let go: what comes here is not what it waits for, and it is what this waits for."""
@@ -276,6 +298,10 @@ class Transfer:
                     self.owner.control.throttled()
                 if patience.failures > self.settings.retries:
                     raise GaveUp(final) from error
+                if patience.failures == TOLD_AT:
+                    left = self.settings.retries + 1 - TOLD_AT
+                    self.owner.engine.tell(self.location, f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
+                                           f"{getattr(final, 'strerror', None) or final}")
                 self.owner.counts.retries += 1
                 pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (patience.failures - 1)))
                 await asyncio.sleep(max(pause, retry_after(error)))

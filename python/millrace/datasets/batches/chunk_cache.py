@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from ...ledger.stages import FETCH, during
 
@@ -51,9 +51,12 @@ class ChunkCache:
             number = self._number
             self._number += 1
             for chunk in chunks:
-                uses = self._uses.setdefault(chunk, deque())
-                uses.append(number)
-                if len(uses) == 1 and chunk not in self._present and chunk not in self._reading:
+                uses = self._uses.get(chunk)
+                if uses is not None:
+                    uses.append(number)
+                    continue
+                self._uses[chunk] = deque((number,))
+                if chunk not in self._present and chunk not in self._reading:
                     heapq.heappush(self._to_read, (number, chunk))
             return number
 
@@ -62,6 +65,13 @@ class ChunkCache:
         with self._lock:
             self._uses.clear()
             self._to_read.clear()
+
+    def empty(self) -> None:
+        """No use of any chunk will come: lets all of them go."""
+        self.forget()
+        with self._lock:
+            gone, self._present = self._present, {}
+            self._held -= sum(size for _, size in gone.values())
 
     def get(self, chunk: int, numbers: Sequence[int] = ()) -> tuple[Any, int]:
         """The chunk, for the announced uses `numbers`, and its bytes. While another thread reads it, this one reads ahead."""
@@ -83,6 +93,21 @@ class ChunkCache:
                         with during(FETCH):  # as another thread does for this one
                             self._changed.wait()
         return self._fill(chunk, _NOW)
+
+    def get_all(self, chunks: Sequence[int], numbers: Sequence[Sequence[int]]) -> Optional[list[tuple[Any, int]]]:
+        """get(chunks[i], numbers[i]) of each, if all are there; else None, and nothing was done."""
+        with self._lock:
+            present = self._present
+            for chunk in chunks:
+                if chunk not in present:
+                    return None
+            found = []
+            for chunk, own in zip(chunks, numbers):
+                found.append(present[chunk])
+                self._used(chunk, own)
+                if chunk not in self._uses:  # of chunks that are expected again, it does not matter when they were used
+                    present[chunk] = present.pop(chunk)
+            return found
 
     def read_ahead(self) -> bool:
         """Reads the chunk that is needed next of those that are absent, if the budget allows; whether it did."""
@@ -118,7 +143,7 @@ class ChunkCache:
         if uses is None:
             return
         for number in numbers:
-            if uses and uses[0] == number:
+            if uses and uses[0] == number:  # nearly always
                 uses.popleft()
             elif number in uses:  # batches are made side by side
                 uses.remove(number)

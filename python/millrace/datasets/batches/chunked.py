@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -152,19 +152,39 @@ class _Chunk:
 
     __slots__ = ("columns", "table")
 
-    def __init__(self, columns: Sequence[Any], arrays: list[int]) -> None:
-        self.columns = columns
-        self.table = _core.ChunkTable([columns[i] for i in arrays])
+    def __init__(self, columns: Sequence[Any], arrays: list[int], in_any_order: bool) -> None:
+        self.table = _core.ChunkTable([columns[i] for i in arrays], in_any_order)
+        self.columns = list(columns)
+        for i, array in zip(arrays, self.table.arrays):
+            self.columns[i] = array
+
+
+class _Reader:
+    """Reads chunks for a cache, which it knows nothing of: the two of them go when the maker goes, not when cycles are looked for."""
+
+    def __init__(self, dataset: ChunkedDataset, arrays: list[int]) -> None:
+        self.dataset, self.arrays = dataset, arrays
+        self.in_any_order = False  # the batch named last is of samples that do not follow one another
+
+    def __call__(self, number: int) -> _Chunk:
+        return _Chunk(self.dataset.read_chunk(number), self.arrays, self.in_any_order)
 
 
 class _Ticket:
-    """A batch, its samples sorted by chunk: share s is rows[bounds[s]:bounds[s + 1]] of chunks[s], which go to the same range of places."""
+    """A batch, its samples sorted by chunk; `number`: of its use of these chunks."""
 
-    __slots__ = ("count", "number", "chunks", "rows", "places", "bounds")
+    __slots__ = ("count", "number", "shares", "chunks")
 
     def __init__(self, indices: np.ndarray, starts: np.ndarray) -> None:
         self.count, self.number = len(indices), -1
-        self.places, self.rows, self.chunks, self.bounds = _core.chunk_shares(indices, starts)
+        self.shares = _core.ChunkShares(indices, starts)
+        self.chunks = self.shares.chunks
+
+    def parts(self, first: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(rows in the chunk, places in the batch) for `count` of its chunks, from number `first` on."""
+        rows, places, bounds = self.shares.rows, self.shares.places, self.shares.bounds
+        for begin, end in zip(bounds[first : first + count], bounds[first + 1 : first + count + 1]):
+            yield rows[begin:end], places[begin:end]
 
 
 class _ChunkMaker(BatchMaker):
@@ -172,12 +192,11 @@ class _ChunkMaker(BatchMaker):
         self._dataset, self._collate = dataset, options.collate
         budget = dataset.budget()
         self._in_hand = budget // (options.threads + 1)  # bytes of chunks that one make() holds besides the cache
-        self._in_hand_of_several = budget // 2  # which mostly are the cache's, and other threads' too: batches that follow one another
+        self._in_hand_of_several = 3 * budget // 4  # a window of shuffled() and its edges: mostly the cache's, and other threads' too
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
-        self._cache = ChunkCache(
-            lambda number: _Chunk(dataset.read_chunk(number), self._arrays), dataset.chunk_bytes, budget, lambda c: _size_of(c.columns)
-        )  # fmt: skip
+        self._read = _Reader(dataset, self._arrays)
+        self._cache = ChunkCache(self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns))
         rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
         self._lock = threading.Lock()
@@ -186,6 +205,7 @@ class _ChunkMaker(BatchMaker):
     def expect(self, indices: np.ndarray) -> _Ticket:
         ticket = _Ticket(indices, self._dataset.chunk_starts)
         ticket.number = self._cache.announce(ticket.chunks)
+        self._read.in_any_order = self._collate is None and not ticket.shares.in_order
         return ticket
 
     def make(self, ticket: _Ticket) -> Any:
@@ -196,11 +216,11 @@ class _ChunkMaker(BatchMaker):
         held: list[_Chunk] = []
         first = 0
         bytes_in_hand, seconds = 0, 0.0
-        for share, number in enumerate(ticket.chunks):
-            chunk, size = self._cache.get(number, (ticket.number,))
+        last = len(ticket.chunks) - 1
+        for share, (chunk, size) in enumerate(self._chunks_of(ticket)):
             held.append(chunk)
             bytes_in_hand += size
-            if bytes_in_hand >= self._in_hand or share + 1 == len(ticket.chunks):
+            if bytes_in_hand >= self._in_hand or share == last:
                 started = time.perf_counter()
                 self._copy(held, ticket, first, tensors, lists)
                 seconds += time.perf_counter() - started
@@ -210,6 +230,11 @@ class _ChunkMaker(BatchMaker):
         self._add_seconds(seconds + time.perf_counter() - started)
         return batch
 
+    def _chunks_of(self, ticket: _Ticket) -> Iterable[tuple[_Chunk, int]]:
+        """The chunks and their bytes, one after the other where some have to be read."""
+        there = self._cache.get_all(ticket.chunks, [(ticket.number,)] * len(ticket.chunks))
+        return (self._cache.get(number, (ticket.number,)) for number in ticket.chunks) if there is None else there
+
     def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
         uses: dict[int, list[int]] = {}
         for ticket in tickets:
@@ -217,12 +242,15 @@ class _ChunkMaker(BatchMaker):
                 uses.setdefault(number, []).append(ticket.number)
         if self._collate is not None or self._values or sum(map(self._dataset.chunk_bytes, uses)) > self._in_hand_of_several:
             return super().make_several(tickets)
-        tables = {number: self._cache.get(number, uses[number])[0].table for number in sorted(uses)}
+        numbers = sorted(uses)
+        found = self._cache.get_all(numbers, [uses[number] for number in numbers])
+        if found is None:
+            found = [self._cache.get(number, uses[number]) for number in numbers]
+        tables = {number: chunk.table for number, (chunk, _) in zip(numbers, found)}
         started = time.perf_counter()
         made = [self._memory.empty(ticket.count) for ticket in tickets]
         _core.copy_rows([
-            ([tables[number] for number in ticket.chunks], ticket.rows, ticket.places, ticket.bounds, tensors)
-            for ticket, tensors in zip(tickets, made)
+            (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors) for ticket, tensors in zip(tickets, made)
         ])  # fmt: skip
         batches = [self._put_together(tensors, []) for tensors in made]
         self._add_seconds(time.perf_counter() - started)
@@ -234,11 +262,10 @@ class _ChunkMaker(BatchMaker):
 
     def _copy(self, held: list[_Chunk], ticket: _Ticket, first: int, tensors: list[torch.Tensor], lists: list[list[Any]]) -> None:
         """The shares `first`, ... of the batch, whose chunks are `held`."""
-        bounds = ticket.bounds[first : first + len(held) + 1]
-        _core.copy_rows([([chunk.table for chunk in held], ticket.rows, ticket.places, bounds, tensors)])
+        _core.copy_rows([(ticket.shares, first, [chunk.table for chunk in held], tensors)])
         for values, i in zip(lists, self._values):
-            for chunk, begin, end in zip(held, bounds, bounds[1:]):
-                _put(values, chunk.columns[i].take(ticket.rows[begin:end]), ticket.places[begin:end])
+            for chunk, (rows, places) in zip(held, ticket.parts(first, len(held))):
+                _put(values, chunk.columns[i].take(rows), places)
 
     def _put_together(self, tensors: list[torch.Tensor], lists: list[list[Any]]) -> Any:
         columns: list[Any] = [None] * len(self._dataset.fields)
@@ -263,8 +290,7 @@ class _ChunkMaker(BatchMaker):
     def _rows_of(self, ticket: _Ticket) -> list[Any]:
         fields = self._dataset.fields
         columns: list[list[Any]] = [[None] * ticket.count for _ in fields]
-        for chunk, begin, end in zip(ticket.chunks, ticket.bounds, ticket.bounds[1:]):
-            rows, places = ticket.rows[begin:end], ticket.places[begin:end]
+        for chunk, (rows, places) in zip(ticket.chunks, ticket.parts(0, len(ticket.chunks))):
             for values, field, column in zip(columns, fields, self._cache.get(chunk, (ticket.number,))[0].columns):
                 _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
         return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
@@ -274,6 +300,9 @@ class _ChunkMaker(BatchMaker):
 
     def discard(self) -> None:
         self._cache.forget()
+
+    def close(self) -> None:
+        self._cache.empty()
 
     def seconds(self) -> dict[str, float]:
         return {"read": self._cache.read_seconds, "collate": self._collate_seconds}

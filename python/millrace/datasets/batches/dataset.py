@@ -10,6 +10,8 @@ from typing import Any, Optional
 import numpy as np
 from torch.utils.data import Dataset
 
+from ... import _core
+
 
 @dataclass(frozen=True)
 class MakerOptions:
@@ -107,6 +109,8 @@ class BatchDataset(Dataset):
 
     def checked_indices(self, indices: Any) -> np.ndarray:
         """int64 (n,), counted from the beginning. IndexError for an index that is not there, TypeError for what is no integer."""
+        if _core.are_indices(indices, len(self)):
+            return indices
         try:
             array = np.asarray(indices)
             if array.dtype.kind not in "iu" or array.ndim != 1:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from millrace import _core
@@ -17,12 +18,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How shards that are not local are read: WebDataset's arguments of these names."""
+    """How shards that are not local are read: WebDataset's arguments of these names. `since`: when the run began, by the cache's rules
+    (stores.DiskCache), which copies in other processes take over."""
 
     cache_dir: Optional[str] = None
     cache_size: int = -1
     memory: int = 256 << 20
     store_options: Optional[dict[str, Any]] = None
+    since: int = field(default_factory=time.time_ns, compare=False)
 
 
 def is_local(url: str) -> bool:
@@ -88,7 +91,7 @@ def local_path(url: str) -> str:
 def _cache(options: StoreOptions) -> Any:
     from millrace import stores
 
-    return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size)
+    return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size, since=options.since)
 
 
 def _local(url: str) -> Any:
