@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostFrames = 48, kMostLines = 1000;
 constexpr size_t kMostLooks = 4096;  // that nobody has taken
-constexpr size_t kQuickLooks = 100;  // at first, so that a run of a second has enough of them
+constexpr int64_t kQuickLooks = 20;  // at first, so that a run of half a second has enough of them; behind them the gap grows
 constexpr int64_t kQuickGapNs = 5'000'000, kGapNs = 25'000'000;  // means
 constexpr int64_t kPromptNs = 50'000;  // a thread that answers so soon was running
 
@@ -148,7 +148,7 @@ void StackLooks::tick() {
       continue;
     }
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;  // xorshift: a fixed rhythm could be the loop's own
-    const int64_t mean = pace_ns_ > 0 ? pace_ns_ : looks_ < kQuickLooks ? kQuickGapNs : kGapNs;
+    const int64_t mean = pace_ns_ > 0 ? pace_ns_ : std::clamp(kQuickGapNs * looks_ / kQuickLooks, kQuickGapNs, kGapNs);
     changed_.wait_for(lock, std::chrono::nanoseconds(mean / 2 + static_cast<int64_t>(random_ % static_cast<uint64_t>(mean))),
                       [this] { return stopping_; });
     const int64_t now = now_ns();

@@ -57,7 +57,7 @@ class StackLooks {
   int64_t due_ns_ = 0;  // ticks since the last look
   int64_t asked_at_ = 0, cpu_at_ = 0;
   uint64_t random_;
-  size_t looks_ = 0;
+  int64_t looks_ = 0;
   std::vector<StackLook> taken_;  // the main thread's
 };
 

@@ -356,3 +356,33 @@ def test_a_note_has_room_in_its_row():
 def test_what_cannot_be_classified_ends_the_looking_not_the_batch(monkeypatch):
     monkeypatch.setattr(places.Places, "of", lambda *_, **__: 1 / 0)
     assert look(lambda _: compute(0.1) or 1)["hot"] == []
+
+
+def test_workers_that_are_soon_gone_are_not_looked_at():
+    loader = DataLoader(Sampled(lambda index: compute(0.02) or index, 2), 2, num_workers=1)
+    for _ in loader:
+        pass
+    ledger = loader.ledger()
+    assert ledger["hot"] == [] and ledger["stages"]["sample"]["wall"] > 0.03
+
+
+def test_patience_ends_with_long_batches_or_many_short_ones(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(stacks, "time", type("Time", (), {**vars(time), "perf_counter": staticmethod(lambda: now[0])}))
+
+    def batches_until_looked_at(seconds):
+        sampler = stacks.StackSampler(Holder(), _core.StageClock(), patient=True)
+        for count in range(10_000):
+            if sampler._patience <= 0:
+                return count
+            with sampler:
+                now[0] += seconds
+        return None
+
+    assert [batches_until_looked_at(seconds) for seconds in (0.008, 0.0051, 0.001)] == [1, 2, 500]
+
+
+def test_a_place_is_named_by_its_module_also_inside_a_package():
+    assert places._module_of(places.__file__) == "millrace.ledger.places"
+    assert places._module_of(stacks.__file__.replace("stacks.py", "__init__.py")) == "millrace.ledger"
+    assert places._module_of("/nowhere/mine.py") == "mine"

@@ -34,14 +34,17 @@ class DrawWatch:
     def before(self) -> Optional[Draws]:
         """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
         looks = self._looks()
+        if not looks and not self._drawn:
+            return None
         self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
         return {name: self._then[name] for name in self._drawn} if self._drawn else None
 
     def after(self, draws: Optional[Draws]) -> Optional[Draws]:
         """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
-        new = set()
-        if self._looks():
-            new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(self._reader(name)(), then)}
+        if not self._looks():
+            self._tasks += 1
+            return draws
+        new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(self._reader(name)(), then)}
         whole = self._tasks < _AT_FIRST  # of a glance nothing can be put back
         self._tasks += 1
         self._drawn |= new
@@ -81,6 +84,12 @@ def _randoms() -> Any:
     return version, array("I", words), gauss
 
 
+def _glance_at_randoms() -> Any:
+    """The same of random's, whose place comes last."""
+    _, words, gauss = random.getstate()
+    return words[620:], gauss
+
+
 def _put_randoms(state: Any) -> None:
     version, words, gauss = state
     random.setstate((version, tuple(words), gauss))
@@ -105,7 +114,7 @@ class _Generator(NamedTuple):
 _GENERATORS = {
     "torch": _Generator(_torchs, _put_torchs, _torchs),
     "numpy": _Generator(_numpys, np.random.set_state, _glance_at_numpys),
-    "random": _Generator(_randoms, _put_randoms, _randoms),
+    "random": _Generator(_randoms, _put_randoms, _glance_at_randoms),
 }
 _BYTES = {"torch": 5200, "numpy": 3000, "random": 2800}
 

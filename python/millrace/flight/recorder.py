@@ -36,7 +36,9 @@ class Step:
     def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
         self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = rows, exact, occurrences, names, worker, draws
         self.digest: Optional[BatchHash] = None
-        self.bytes = 300 + _size(rows) + _size(occurrences) + 100 * len(names or ()) + size_of(draws)
+        self.bytes = 300 + (8 * len(rows) if type(rows) is array else _size(rows))  # each batch comes by here: what it has not is not asked
+        if occurrences is not None or names is not None or draws is not None:
+            self.bytes += _size(occurrences) + 100 * len(names or ()) + size_of(draws)
 
     def indices(self) -> Any:
         """As a list of ints where they are that."""
@@ -101,15 +103,16 @@ class EpochLog:
             exact, (rows, occurrences) = True, rows
         elif type(rows) is Names:
             rows, names = None, rows
-        step = Step(rows if exact else _compact(rows), exact, occurrences, names, worker, draws)
-        self.steps[number] = step
+        step = self.steps[number] = Step(rows if exact else _compact(rows), exact, occurrences, names, worker, draws)
         self.count, self.at = number + 1, time.monotonic()
-        self.recorder.kept(self, number, step)
-        digest = self._early.pop(number, None)
-        if digest is not None:
-            self._hashed(number, step, digest)
-        elif not self.recorder.hashes:
-            self.recorder.write(self, number, step)
+        recorder = self.recorder
+        recorder.kept(self, number, step)
+        if recorder.hashes:
+            digest = self._early.pop(number, None)
+            if digest is not None:
+                self._hashed(number, step, digest)
+        elif recorder.file is not None:
+            recorder.write(self, number, step)
 
     @property
     def nearest_states(self) -> dict[int, dict[str, Any]]:
@@ -168,10 +171,11 @@ class FlightRecorder:
         return log
 
     def kept(self, log: EpochLog, number: int, step: Step) -> None:
-        self._order.append((log, number))
+        order = self._order
+        order.append((log, number))
         self.bytes += step.bytes
-        while self._order and (len(self._order) > self.max_steps or self.bytes > self.memory):
-            old, at = self._order.popleft()
+        while order and (len(order) > self.max_steps or self.bytes > self.memory):
+            old, at = order.popleft()
             gone = old.steps.pop(at, None)
             self.bytes -= 0 if gone is None else gone.bytes
 
@@ -233,7 +237,7 @@ def _compact(rows: Any) -> Any:
 def _size(rows: Any) -> int:
     if rows is None:
         return 0
-    if isinstance(rows, np.ndarray):
+    if isinstance(rows, np.ndarray):  # as native engines have them
         return rows.nbytes
     if isinstance(rows, array):
         return len(rows) * rows.itemsize

@@ -364,7 +364,10 @@ def _where(stack: Stack, ends: frozenset[CodeType]) -> str:
 
 @functools.lru_cache(256)
 def _module_of(file: str) -> str:
-    for name, module in list(sys.modules.items()):
-        if getattr(module, "__file__", None) == file and name != "__main__":
+    """By its path: to look at every module would, in a forked worker, copy 10 MB of their pages."""
+    parts = os.path.splitext(file)[0].removesuffix("/__init__").split("/")
+    for first in range(len(parts) - 1, 0, -1):
+        name = ".".join(parts[first:])
+        if getattr(sys.modules.get(name), "__file__", None) == file:
             return name
-    return os.path.splitext(os.path.basename(file))[0]
+    return parts[-1]

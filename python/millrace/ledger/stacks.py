@@ -1,7 +1,7 @@
 """Where the user's Python code spends a worker's time, by looking at its stack now and then.
 
 A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it is entered, around one
-batch's dataset[i], next() and collate_fn, the stack is looked at about 40 times per second (200 at first), at jittered times; each look
+batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per second at first, then 40, at jittered times; each look
 stands for the time since the one before, so shares are unbiased, whatever the batch's rhythm. How long all of it took, the ledger's clocks
 say: snapshot.py divides their `sample` by these shares.
 
@@ -36,11 +36,12 @@ from .stages import COLLATE, SAMPLE
 _SPLIT = ("fetch", "decode", "transform", "sample")
 
 _GAP_S = 0.025
-_QUICK_GAP_S, _QUICK_LOOKS = 0.005, 100
+_QUICK_GAP_S, _QUICK_LOOKS = 0.005, 20  # behind so many the gap grows with their number
 _LATE_S = 0.0005  # a look this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
 _TELL_S, _MOST_TELL_S = 0.05, 0.5  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
+_PATIENCE_S, _SHORT_S, _LONG_S = 0.5, 0.002, 0.0071  # of short batches; of longer ones the less the longer they are, one if it is long
 _MOST_PLACES, _MOST_HOT = 200, 20  # kept, told
 
 
@@ -58,7 +59,8 @@ def _codes_that_call() -> frozenset[CodeType]:
 _ends: Optional[frozenset[CodeType]] = None
 
 
-def _prepare() -> frozenset[CodeType]:
+def prepare() -> frozenset[CodeType]:
+    """Once for a process; what a parent has done, the workers that it forks need not."""
     global _ends
     if _ends is None:
         _ends = _codes_that_call()
@@ -84,16 +86,21 @@ class Look(NamedTuple):
 class StackSampler:
     """`with sampler:` around one batch's user code, by the worker's own thread.
 
+    patient: of a worker process, which may be gone soon: the first look costs it some milliseconds, for a thread and for pages that it
+        shared with its parent. So looking begins behind 0.5 s of batches that take 2 ms or less, two of 5 ms, or the first of 7 ms; one
+        that only lost its CPU for a moment is not taken for a long one.
+
     What it finds is written beside the worker's row of the ledger, as JSON: "split", seconds that looks stand for by stage, of the time
     that the clock knows as `sample`; "cpu", the part of them with a CPU; "hot", [stage, where, seconds] of the hottest places.
     """
 
-    def __init__(self, dataset: Any, clock: _core.StageClock) -> None:
+    def __init__(self, dataset: Any, clock: _core.StageClock, patient: bool = False) -> None:
         self.clock = clock
         self._on = _core.StageClock.enabled
         if not self._on:
             return
-        self._ends = _prepare()
+        self._patience = _PATIENCE_S if patient else 0.0
+        self._ends = prepare()
         self._dataset = dataset
         self._places: Optional[Places] = None  # made when there is something to say
         self._ident = _thread.get_ident()
@@ -115,7 +122,9 @@ class StackSampler:
         if not self._on:
             return
         global _open
-        if not self._itself:
+        if self._patience > 0:
+            self._began = time.perf_counter()
+        elif not self._itself:
             _looker().watch(self)
         elif _open is None:  # else a loader inside a dataset: it is part of the outer stretch
             _open = self
@@ -125,6 +134,10 @@ class StackSampler:
         if not self._on:
             return
         global _open
+        if self._patience > 0:
+            took = time.perf_counter() - self._began
+            self._patience -= took if took <= _SHORT_S else _PATIENCE_S * (took / _LONG_S) ** 2
+            return
         if not self._itself:
             _looker().forget(self)
         elif _open is self:
@@ -136,8 +149,12 @@ class StackSampler:
             self.tell()
             self._tell_s = min(_MOST_TELL_S, 1.3 * self._tell_s)
 
+    def tells_in(self) -> Optional[float]:
+        """For a worker that has nothing else to do: in how many seconds it should tell(); None: there is nothing to tell."""
+        return max(0.0, self._told + self._tell_s - time.perf_counter()) if self._on and self._looks else None
+
     def tell(self) -> None:
-        """Counts the looks that were taken, and writes the note; also for a worker that has nothing else to do."""
+        """Counts the looks that were taken, and writes the note."""
         if not self._on or not self._looks:
             return
         try:
@@ -217,7 +234,7 @@ class _Looker:
         clock, looks, idle_since, last = time.perf_counter, 0, None, time.perf_counter()
         cpu_before: dict[int, float] = {}
         while True:
-            gap = (_QUICK_GAP_S if looks < _QUICK_LOOKS else _GAP_S) * (0.5 + chance.random())
+            gap = min(_GAP_S, _QUICK_GAP_S * max(1.0, looks / _QUICK_LOOKS)) * (0.5 + chance.random())
             time.sleep(gap)
             now = clock()
             watched = list(self._watched.values())

@@ -32,6 +32,7 @@ from .. import _core
 from ..devices import locks_for, numa_node
 from ..flight.stacks import new_stacks
 from ..ledger.board import Board
+from ..ledger.stacks import prepare
 from ..ledger.stages import COPY, WAIT, during
 from ..run_record import RunRecord
 from ..state import Progress
@@ -98,6 +99,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._poll = select.poll()
         self._end_of_fd: dict[int, WorkerEnd] = {}
         ring = RingHandle(self._ring)
+        if _core.StageClock.enabled:
+            prepare()  # here, so that forked workers need not
         for worker_id in range(self._num_workers):
             tasks_out, tasks_in, answers_out, answers_in = channel.pipes()
             channel.parents_ends.update((tasks_in.fd, answers_out.fd))

@@ -148,11 +148,9 @@ class _Worker:
         self._seed()
         self._start_user_code()
         put_back(self._job.draws)
-        self._stacks = StackSampler(self._dataset, self._clock)
+        self._stacks = StackSampler(self._dataset, self._clock, patient=True)
         while True:
             enter(IDLE)
-            if not self._inbox:
-                self._stacks.tell()
             kind, slot, task, length, reserved, with_state, turn = self._next_message()[:7]
             if kind == channel.STOP or (turn and not self._turn_comes(turn - 1)):
                 return
@@ -218,6 +216,9 @@ class _Worker:
             try:
                 data = os.read(self._job.tasks.fd, 64 * MESSAGE.size)
             except BlockingIOError:
+                tells_in = self._stacks.tells_in()
+                if tells_in is not None and not self._poll.poll(1000 * tells_in):
+                    self._stacks.tell()
                 if self._parent_is_gone(None if self._parent is not None else _PARENT_CHECK_MS):
                     return _STOP
                 continue

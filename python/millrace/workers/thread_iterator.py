@@ -10,6 +10,7 @@ garbage collection or the interpreter's exit tell the threads to stop; each fini
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import functools
 import os
@@ -141,7 +142,9 @@ class _Thread(threading.Thread):
     def _next_task(self, stacks: StackSampler) -> Any:
         enter(IDLE)
         try:
-            if self._tasks.empty():
+            if (tells_in := stacks.tells_in()) is not None:
+                with contextlib.suppress(queue.Empty):
+                    return self._tasks.get(timeout=tells_in)
                 stacks.tell()
             return self._tasks.get()
         finally:
