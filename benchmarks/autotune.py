@@ -188,9 +188,9 @@ def check_budget(tuned: dict[str, Any], overflow: int) -> None:
     assert overflow == 0, "a batch was made outside of the slots"
 
 
-def epoch(loader: DataLoader, step: Callable[[Any], None], most: int | None = None) -> int:
+def epoch(loader: DataLoader, step: Callable[[Any], None]) -> int:
     batches = 0
-    for batch in itertools.islice(loader, most):
+    for batch in loader:
         step(batch)
         batches += 1
     return batches
@@ -212,7 +212,7 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
 
         def repeat_of(name: str, loader: DataLoader) -> dict:
             if name != "auto":
-                epoch(loader, step, 4)  # its workers are started
+                epoch(loader, step)  # its workers are started; one broken off would leave them busy for the epoch that is timed
             timer = probes.Epoch(cpus)
             batches = sum(epoch(loader, step) for _ in range(scenario.epochs))
             record = {**common, "loader": name, **timer.stop(), "batches": batches}

@@ -28,8 +28,8 @@ def run_scenarios(
             for record in measure(name, cpus):
                 records.append(record)
                 print(json.dumps(record), file=file, flush=True)
-        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
-        print(f"**{name}**, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+        rounds = {r["repeat"]: r["quiet"] for r in records if r["kind"] == "epoch"}
+        print(f"**{name}**, {sum(rounds.values())} quiet rounds of {len(rounds)}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
 
 
 def quiet_rounds(rounds: int, one_round: Callable[[int], list[dict]]) -> Iterator[dict]:
