@@ -617,6 +617,18 @@ NOTE_BYTES: int
 def enter_stage(stage: int) -> int:
     """The calling thread's clock goes into this stage; returns the one it comes from. -1: nothing is done; no clock counts this thread."""
 
+def collate_samples(samples: Any) -> Any:
+    """The batch that torch's default_collate makes of a list of samples, or NotImplemented for what it is to be asked about itself.
+
+    src/torch_bridge/sample_collator.h has the rules.
+    """
+
+def sample_converter(others: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """torch's default_convert; `others`, which is that, is asked about leaves that it might change."""
+
+def ranges_are_heard() -> bool:
+    """Whether a profiler listens to what torch's record_function() tells."""
+
 def note_ready(count: int) -> None:
     """Inside the consumer's next(): how many batches were ready when it was called. Nothing on a thread that no clock counts."""
 
