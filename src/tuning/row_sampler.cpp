@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/xxh64.h"
 #include "millrace/error.h"
 #include "tuning/repeats.h"
 
@@ -120,18 +121,18 @@ double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
 uint64_t hash_of(const uint8_t* row, const Inner& inner, size_t item, uint64_t seed) {
   if (inner.sizes.size() <= 1 && (inner.sizes.empty() || inner.strides[0] == 1)) {
     const auto bytes = inner.total * static_cast<int64_t>(item);
-    if (bytes <= kHashedBytes) return hash_bytes(row, static_cast<size_t>(bytes), seed);
+    if (bytes <= kHashedBytes) return mix_hash(seed, xxh64({row, static_cast<size_t>(bytes)}));
     uint64_t hash = mix_hash(seed, static_cast<uint64_t>(bytes));
     constexpr int64_t runs = kHashedBytes / kHashedRun;
     for (int64_t i = 0; i < runs; ++i)
-      hash = hash_bytes(row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun), hash);
+      hash = mix_hash(hash, xxh64({row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun)}));
     return hash;
   }
   const int64_t most = kHashedBytes / static_cast<int64_t>(item) / 4, numbers = std::min(inner.total, most);
   uint64_t hash = mix_hash(seed, static_cast<uint64_t>(inner.total));
   for (int64_t i = 0; i < numbers; ++i) {
     const int64_t place = numbers > 1 ? (inner.total - 1) * i / (numbers - 1) : 0;
-    hash = hash_bytes(row + inner.offset(place) * static_cast<int64_t>(item), item, hash);
+    hash = mix_hash(hash, xxh64({row + inner.offset(place) * static_cast<int64_t>(item), item}));
   }
   return hash;
 }
