@@ -1,10 +1,8 @@
 #include "tuning/row_sampler.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 
+#include "base/half.h"
 #include "base/xxh64.h"
 #include "millrace/error.h"
 #include "tuning/repeats.h"
@@ -20,14 +18,8 @@ struct Half { uint16_t bits; };
 struct Brain { uint16_t bits; };
 struct Bool { uint8_t bits; };
 
-double number(Half h) {
-  const int exponent = h.bits >> 10 & 31, fraction = h.bits & 1023;
-  const double size = exponent == 31 ? (fraction ? NAN : INFINITY)
-                      : exponent == 0 ? std::ldexp(fraction, -24)
-                                      : std::ldexp(1024 + fraction, exponent - 25);
-  return h.bits & 0x8000 ? -size : size;
-}
-double number(Brain b) { return std::bit_cast<float>(static_cast<uint32_t>(b.bits) << 16); }
+double number(Half h) { return from_f16(h.bits); }
+double number(Brain b) { return from_bf16(b.bits); }
 double number(Bool b) { return b.bits != 0; }
 template <class T>
 double number(T value) { return static_cast<double>(value); }
