@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,8 +21,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 from benchmarks.compare import rates_table
-from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import run_scenarios, timed_epoch
+from benchmarks.harness import run_facts
+from benchmarks.runs import Sides, rows_in_turns, run_scenarios
 
 BUFFER_CHUNKS = 8
 
@@ -125,7 +125,7 @@ class First(Sampler):
         return min(self.count, len(self.sampler))
 
 
-def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+def loaders(scenario: ArrayScenario, path: str) -> Sides:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches.
 
     torch's sides read in the same order as ours, which suits h5py's and zarr's caches as well as any; `_random` in any order.
@@ -137,7 +137,7 @@ def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable
     chunk_bytes = 4 * scenario.chunk * int(np.prod(scenario.row))
     ours = (Zarr if scenario.is_zarr else HDF5)(path, "x", cache_bytes=3 * BUFFER_CHUNKS * chunk_bytes)
     naive = (ZarrRows if scenario.is_zarr else H5Rows)(path, scenario.rows)
-    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
+    sides: Sides = {}
 
     def add(name: str, workers: int, cls: type, dataset: Dataset, **extra) -> None:
         loader = cls(dataset, scenario.batch, num_workers=workers, persistent_workers=workers > 0, **extra)
@@ -177,17 +177,7 @@ def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) 
         if name.endswith("_1"):  # two workers run the same code
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, scenario, epochs(), scenario.limit if name.startswith("torch") else None)
-
-    def one_round(repeat: int) -> list[dict]:
-        records = []
-        for name in list(sides)[:: -1 if repeat % 2 else 1]:
-            workers, epochs = sides[name]
-            times = timed_epoch(epochs(), cpus)
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
-        return records
-
-    yield from quiet_rounds(rounds, one_round)
+    yield from rows_in_turns(sides, rounds, cpus, common)
 
 
 def table(records: list[dict]) -> str:

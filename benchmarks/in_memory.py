@@ -11,7 +11,7 @@ import argparse
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,8 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, TensorDataset
 
 from benchmarks.compare import rates_table
-from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import Some, run_scenarios, timed_epoch
+from benchmarks.harness import run_facts
+from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def arrow_dataset(data: torch.Tensor, folder: str):
     return datasets.load_from_disk(folder).with_format("torch")
 
 
-def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
-    """name -> (workers, epochs); epochs() begins one epoch and returns its batches."""
+def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> Sides:
     import millrace
 
     dataset = arrow_dataset(data, folder) if scenario.arrow else TensorDataset(data)
@@ -80,7 +79,7 @@ def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> dict[str,
     # The dataset is indexed with whole index lists: the quickest way within torch that was found, at the price of its interface.
     indexed = torch.utils.data.DataLoader(
         TensorDataset(data), batch_size=None, sampler=BatchSampler(RandomSampler(data), scenario.batch, False))
-    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {"numpy_alone": (0, numpy_alone), "torch_indexed": (0, lambda: indexed)}
+    sides: Sides = {"numpy_alone": (0, numpy_alone), "torch_indexed": (0, lambda: indexed)}
     some = Some(scenario.rows, scenario.limit)
     for workers in 0, 2:
         for name, cls, extra in (("torch", torch.utils.data.DataLoader, {"sampler": some}),
@@ -114,25 +113,13 @@ def measure(scenario: RowScenario, rounds: int, cpus: list[int]) -> Iterator[dic
         yield from measured(scenario, data, loaders(scenario, data, folder), rounds, cpus)
 
 
-def measured(
-    scenario: RowScenario, data: torch.Tensor, sides: dict[str, tuple[int, Callable[[], Iterable]]], rounds: int, cpus: list[int]
-) -> Iterator[dict]:
+def measured(scenario: RowScenario, data: torch.Tensor, sides: Sides, rounds: int, cpus: list[int]) -> Iterator[dict]:
     common = {"scenario": scenario.name, "cpus": len(cpus), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
               **run_facts(("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow))}
     for name, (_, epochs) in sides.items():
         print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
         check(name, data, epochs(), limit_of(name, scenario))
-
-    def one_round(repeat: int) -> list[dict]:
-        records = []
-        for name in list(sides)[:: -1 if repeat % 2 else 1]:
-            workers, epochs = sides[name]
-            times = timed_epoch(epochs(), cpus, lambda batch: len(batch[0]))
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
-        return records
-
-    yield from quiet_rounds(rounds, one_round)
+    yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch[0]))
 
 
 def table(records: list[dict]) -> str:

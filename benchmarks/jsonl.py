@@ -17,16 +17,16 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
-from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.harness import run_facts
 from benchmarks.in_memory import table
-from benchmarks.runs import Some, run_scenarios, timed_epoch
+from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 _WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which".split()
 
@@ -115,7 +115,7 @@ def hugging_face(path: str, folder: str) -> Any:
     return loaded.with_format("torch", columns=["id", "label", "values"], output_all_columns=True, dtype=torch.float32)
 
 
-def loaders(scenario: LineScenario, folder: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+def loaders(scenario: LineScenario, folder: str) -> Sides:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches, dicts of id, label, values and text."""
     import millrace
 
@@ -126,7 +126,7 @@ def loaders(scenario: LineScenario, folder: str) -> dict[str, tuple[int, Callabl
     torchs: dict[str, Any] = {"torch_file": FileLines(path), "torch_lines": MemoryLines(path)}
     if importlib.util.find_spec("datasets"):
         torchs["torch_hugging_face"] = hugging_face(path, folder)
-    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
+    sides: Sides = {}
     for workers in 0, 2:
         options = {"batch_size": scenario.batch, "num_workers": workers, "persistent_workers": workers > 0}
         for name, dataset in torchs.items():
@@ -163,17 +163,7 @@ def measure(scenario: LineScenario, rounds: int, cpus: list[int]) -> Iterator[di
         for name, (_, epochs) in sides.items():
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, scenario, epochs(), scenario.limit if name.startswith("torch") else None)
-
-        def one_round(repeat: int) -> list[dict]:
-            records = []
-            for name in list(sides)[:: -1 if repeat % 2 else 1]:
-                workers, epochs = sides[name]
-                times = timed_epoch(epochs(), cpus, lambda batch: len(batch["id"]))
-                records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                                "rows_per_s": times["rows"] / times["seconds"]})
-            return records
-
-        yield from quiet_rounds(rounds, one_round)
+        yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch["id"]))
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Sampler
 
 from benchmarks import probes
-from benchmarks.harness import choose_cpus
+from benchmarks.harness import choose_cpus, quiet_rounds
 
 
 def hold_to_cpus(most: int) -> list[int]:
@@ -42,6 +42,23 @@ def timed_epoch(batches: Iterable, cpus: list[int], rows_of: Callable[[Any], int
         rows += rows_of(batch)
         count += 1
     return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
+
+
+Sides = dict[str, tuple[int, Callable[[], Iterable]]]  # name: (workers, epochs); epochs() begins one epoch and returns its batches
+
+
+def rows_in_turns(sides: Sides, rounds: int, cpus: list[int], common: dict, rows_of: Callable[[Any], int] = len) -> Iterator[dict]:
+    """The records of quiet_rounds() of one epoch of each side, in alternating direction."""
+    def one_round(repeat: int) -> list[dict]:
+        records = []
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            workers, epochs = sides[name]
+            times = timed_epoch(epochs(), cpus, rows_of)
+            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
+                            "rows_per_s": times["rows"] / times["seconds"]})
+        return records
+
+    return quiet_rounds(rounds, one_round)
 
 
 class Some(Sampler):

@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,13 +22,12 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader
 
-from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.harness import run_facts
 from benchmarks.in_memory import table
-from benchmarks.runs import Some, run_scenarios, timed_epoch
+from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 BUFFER_GROUPS = 8
 FLOATS, INTS = 12, 8  # columns; the first of the ints is the row's number
-Sides = dict[str, tuple[int, Callable[[], Iterable]]]
 
 
 @dataclass(frozen=True)
@@ -168,17 +167,7 @@ def measure(scenario: TableScenario, rounds: int, cpus: list[int], folder: str) 
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, columns, epochs(), scenario.limit if name.startswith("hf") else None)
     del columns
-
-    def one_round(repeat: int) -> list[dict]:
-        records = []
-        for name in list(sides)[:: -1 if repeat % 2 else 1]:
-            workers, epochs = sides[name]
-            times = timed_epoch(epochs(), cpus, lambda batch: len(batch["id"]))
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
-        return records
-
-    yield from quiet_rounds(rounds, one_round)
+    yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch["id"]))
 
 
 def added_up(records: list[dict]) -> list[dict]:
