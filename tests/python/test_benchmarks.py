@@ -59,7 +59,7 @@ def observed(folder: str, scenario: str = "imagenet_val") -> tuple[Job, dict, np
     from benchmarks.loaders.torch_pil import open_epochs
 
     todo = job(folder, scenario)
-    return (todo, *checks.observe(todo, open_epochs(todo)()))
+    return (todo, *checks.observe(open_epochs(todo)()))
 
 
 def test_an_honest_loader_passes(folder: str) -> None:
