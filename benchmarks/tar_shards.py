@@ -13,20 +13,18 @@ First the sides prove that they give the same. Each repeat is one line of JSON.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import compare, harness, probes, tar_raw
-from benchmarks.harness import QUIET_SHARE, ROOT, Plan, SideProcess, choose_cpus, revision
+from benchmarks import compare, harness, tar_raw
+from benchmarks.harness import ROOT, Plan, SideProcess, choose_cpus
+from benchmarks.runs import stored
 from benchmarks.scenarios.imagenet import list_samples
 from benchmarks.scenarios.tars import make_folder, write_shards
 from examples.make_photos import make_photos
@@ -79,8 +77,7 @@ def read_back(shards: list[str]) -> None:
 
 def raw(scenario: str, shards: list[str], rounds: int, cpus: list[int], least_s: float = LEAST_SECONDS) -> Iterator[dict]:
     """One record per turn; the shards are read back before each round. Raises AssertionError when the sides read other bytes."""
-    common = {"scenario": scenario, "workers": 0, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "webdataset", "numpy")}}
+    common = {"scenario": scenario, "workers": 0, "cpus": len(cpus), **harness.run_facts(("torch", "webdataset", "numpy"))}
     with ExitStack() as stack:
         say(f"{scenario}: checking")
         sides = {name: stack.enter_context(RawSide(name, shards, cpus)) for name in tar_raw.SIDES}
@@ -96,9 +93,8 @@ def raw(scenario: str, shards: list[str], rounds: int, cpus: list[int], least_s:
 
 
 def turns(ask, names: list[str], rounds: int, common: dict, prepare=lambda: None) -> Iterator[dict]:
-    """At least `rounds` quiet rounds, at most twice as many; `prepare()` begins each, `ask(name)` is one side's turn."""
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+    """The records of quiet_rounds(); `prepare()` begins each, `ask(name)` is one side's turn."""
+    def one_round(repeat: int) -> list[dict]:
         prepare()
         records = []
         for name in names[:: -1 if repeat % 2 else 1]:
@@ -107,10 +103,9 @@ def turns(ask, names: list[str], rounds: int, common: dict, prepare=lambda: None
             count = times["samples"]
             records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, **times, "images": count,
                             "images_per_s": count / times["seconds"], "cpu_s_per_1000": times["cpu_seconds"] * 1000 / count})
-        calm = max(record["others_share"] for record in records) <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return records
+
+    return harness.quiet_rounds(rounds, one_round)
 
 
 def raw_shards(folder: Path, size: int, count: int) -> list[str]:
@@ -227,13 +222,8 @@ def main(words: list[str] | None = None) -> None:
     if unknown := set(arguments.part) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
     images = arguments.images or str(make_photos(ROOT / "demo_data" / "photos", 3000))
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
     for part in arguments.part:
-        records = []
-        with open(arguments.out, "a") as out:
-            for record in measure(part, images, arguments.cache, arguments):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
+        records = stored(measure(part, images, arguments.cache, arguments), arguments.out)
         print(report(records) + "\n", flush=True)
 
 

@@ -242,6 +242,8 @@ def _compact(rows: Any) -> Any:
 def _size(rows: Any) -> int:
     if rows is None:
         return 0
+    if type(rows) is int:
+        return 100
     if isinstance(rows, np.ndarray):  # as native engines have them
         return rows.nbytes
     if isinstance(rows, array):

@@ -321,6 +321,8 @@ class FedSampler:
 
 def _size(item: Any) -> int:
     """Samples in what an index sampler gave: a list of them, an array, or one."""
+    if type(item) is int:
+        return 1
     try:
         return len(item)
     except TypeError:
