@@ -63,6 +63,15 @@ class Texts(Wide):
         return f"sentence number {index} of many", index
 
 
+class Payloads(Wide):
+    """Encoded pictures, which nobody decodes: 108 kB of bytes, at hand when they are asked for."""
+
+    payloads = [bytes([number]) * 108_000 for number in range(8)]
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"key": f"{index:08}", "jpg": self.payloads[index % 8], "label": index % 10}
+
+
 class Stream(IterableDataset):
     def __init__(self, batches: int) -> None:
         self.length = BATCH * batches
@@ -90,6 +99,8 @@ SCENARIOS: dict[str, tuple[Callable[[int], Any], int, dict[str, Any], bool]] = {
     "small_dicts_batch_8": (SmallDicts, 200, {"batch_size": 8}, False),
     "scalars": (Scalars, 1000, {}, False),
     "texts": (Texts, 600, {}, False),
+    "bytes": (Payloads, 100, {"batch_size": 16}, False),
+    "bytes_own_collate": (Payloads, 100, {"batch_size": 16, "collate_fn": as_list}, False),
     "lists": (Scalars, 600, {"collate_fn": as_list}, False),
     "stream_of_dicts": (Stream, 400, {}, False),
     "one_by_one": (SmallDicts, 30, {"batch_size": None}, False),

@@ -1,5 +1,7 @@
 // The shared ring of worker processes: its slots, batches packed into them, and tensors over them.
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -47,13 +49,48 @@ size_t put(SharedRing& ring, int slot, size_t offset, const py::object& bytes, s
   return reserved;
 }
 
-// Copies tensors and buffers into the slot, one after the other: (fields, end, reserved), or None when a slot is too short.
-py::object pack(SharedRing& ring, int slot, size_t reserved, const py::list& tensors, const py::list& buffers) {
+// What a pickler takes for a file: each write() goes into the slot, behind the one before. So a large value is copied once. What does not
+// fit is counted only: end() is then more than the slot has.
+class SlotFile {
+ public:
+  SlotFile(std::shared_ptr<SharedRing> ring, int slot, size_t begin, size_t reserved)
+      : ring_(std::move(ring)), slot_(slot), end_(begin), reserved_(reserved), checked_(reserved) {
+    check_range(*ring_, slot, begin, 0);
+  }
+
+  void write(const py::handle& data) {
+    const Buffer buffer(data);
+    const size_t begin = std::exchange(end_, checked_add(end_, buffer.size_bytes(), "batch"));
+    if (end_ > ring_->stride()) return;
+    if (end_ <= reserved_) {
+      std::memcpy(ring_->data(slot_) + begin, buffer.data(), buffer.size_bytes());
+      return;
+    }
+    if (end_ > checked_) {  // in steps, because that reads files
+      refuse_if_memory_is_short(std::max(end_ - reserved_, kMemoryStep), "this batch");
+      checked_ = std::max(end_, reserved_ + kMemoryStep);
+    }
+    ring_->write(slot_, begin, buffer.data(), buffer.size_bytes());
+    reserved_ = end_;
+  }
+
+  size_t end() const { return end_; }
+  size_t reserved() const { return reserved_; }
+
+ private:
+  static constexpr size_t kMemoryStep = size_t{1} << 20;
+  std::shared_ptr<SharedRing> ring_;
+  int slot_;
+  size_t end_, reserved_, checked_;
+};
+
+// Copies tensors and buffers into the slot, one after the other, from `begin` on: (fields, end, reserved), or None when it is too short.
+py::object pack(SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors, const py::list& buffers) {
   std::vector<TensorSpan> spans;
   for (const py::handle tensor : tensors) spans.emplace_back(tensor.ptr());
   std::vector<std::unique_ptr<Buffer>> raw;
   for (const py::handle buffer : buffers) raw.push_back(std::make_unique<Buffer>(buffer));
-  size_t end = 0;
+  size_t end = aligned_field(begin);
   for (TensorSpan& span : spans) span.field().offset = std::exchange(end, aligned_field(checked_add(end, span.size_bytes(), "batch")));
   std::vector<size_t> starts;
   for (const auto& buffer : raw) starts.push_back(std::exchange(end, aligned_field(checked_add(end, buffer->size_bytes(), "batch"))));
@@ -77,6 +114,25 @@ py::object pack(SharedRing& ring, int slot, size_t reserved, const py::list& ten
   return py::make_tuple(fields, end, reserved);
 }
 
+// The right to a slot of this process's ring: it is free again when this and all tensors and parts made of it are gone.
+struct SlotLoan {
+  std::shared_ptr<SharedRing> ring;
+  int slot;
+  std::shared_ptr<const void> loan;
+};
+
+// Some of a slot's bytes, as a buffer that cannot be written to; lent as long as anything refers to them.
+struct SlotPart {
+  std::shared_ptr<const void> loan;
+  uint8_t* data;
+  size_t bytes;
+};
+
+SlotPart part_of(const SlotLoan& loan, size_t offset, size_t bytes) {
+  check_range(*loan.ring, loan.slot, offset, bytes);
+  return {loan.loan, loan.ring->data(loan.slot) + offset, bytes};
+}
+
 // Where the tensors of a batch lie in its slot; their first size is the number of rows when `by_rows`.
 struct BatchFields {
   std::vector<TensorField> fields;
@@ -92,14 +148,20 @@ struct BatchFields {
     }
   }
 
-  py::list tensors(SharedRing& ring, int slot, int64_t rows, bool copy) {
+  py::list tensors(const SlotLoan& loan, int64_t rows, bool copy) { return made(loan.loan, loan.ring->data(loan.slot), rows, copy); }
+
+  // In any process that has the ring.
+  py::list copies(const SharedRing& ring, int slot, int64_t rows) {
     check_range(ring, slot, 0, 0);
-    // With copies only, the slot stays what it is; the caller gives it back.
-    const std::shared_ptr<const void> loan = copy ? nullptr : ring.lend(slot);
+    return made(nullptr, ring.data(slot), rows, true);
+  }
+
+ private:
+  py::list made(const std::shared_ptr<const void>& loan, uint8_t* base, int64_t rows, bool copy) {
     py::list result(fields.size());
     for (size_t i = 0; i < fields.size(); ++i) {
       if (by_rows) fields[i].sizes[0] = rows;
-      result[i] = py::reinterpret_steal<py::object>(tensor_over(loan, ring.data(slot), fields[i], copy));
+      result[i] = py::reinterpret_steal<py::object>(tensor_over(loan, base, fields[i], copy));
     }
     return result;
   }
@@ -163,7 +225,21 @@ void bind_ring(py::module_& m) {
         check_range(ring, slot, offset, bytes);
         return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
       }, py::arg("slot"), py::arg("offset"), py::arg("bytes"))
-      .def("pack", &pack, py::arg("slot"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
+      .def("lend", [](const std::shared_ptr<SharedRing>& ring, int slot) {
+        check_range(*ring, slot, 0, 0);
+        return SlotLoan{ring, slot, ring->lend(slot)};
+      }, py::arg("slot"))
+      .def("pack", &pack, py::arg("slot"), py::arg("begin"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
+  py::class_<SlotFile>(m, "SlotFile")
+      .def(py::init<std::shared_ptr<SharedRing>, int, size_t, size_t>(), py::arg("ring"), py::arg("slot"), py::arg("begin"),
+           py::arg("reserved"))
+      .def("write", &SlotFile::write, py::arg("data"))
+      .def_property_readonly("end", &SlotFile::end)
+      .def_property_readonly("reserved", &SlotFile::reserved);
+  py::class_<SlotPart>(m, "SlotPart", py::buffer_protocol()).def_buffer([](SlotPart& part) {
+    return py::buffer_info(part.data, static_cast<py::ssize_t>(part.bytes), true);
+  });
+  py::class_<SlotLoan>(m, "SlotLoan").def("part", &part_of, py::arg("offset"), py::arg("bytes"));
   py::class_<TurnGate>(m, "TurnGate")
       .def(py::init(&TurnGate::in_own_memory))
       .def_static("on", &gate_on, py::arg("ring"), py::arg("slot"))
@@ -183,7 +259,8 @@ void bind_ring(py::module_& m) {
       .def("release", &ForkRecord::release);
   py::class_<BatchFields>(m, "BatchFields")
       .def(py::init<const py::list&, bool>(), py::arg("fields"), py::arg("by_rows"))
-      .def("tensors", &BatchFields::tensors, py::arg("ring"), py::arg("slot"), py::arg("rows"), py::arg("copy"));
+      .def("tensors", &BatchFields::tensors, py::arg("loan"), py::arg("rows"), py::arg("copy"))
+      .def("copies", &BatchFields::copies, py::arg("ring"), py::arg("slot"), py::arg("rows"));
   py::class_<Writer>(m, "RowWriter")
       .def(py::init<const py::object&>(), py::arg("ring"))
       .def("begin", [](Writer& w, int slot, size_t reserved, int64_t capacity) { w.rows.begin(slot, reserved, capacity); },

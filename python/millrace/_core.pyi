@@ -719,10 +719,31 @@ class SharedRing:
     def put(self, slot: int, offset: int, data: Any, reserved: int) -> int:
         """Copies a buffer into the slot; returns the bytes of the slot that have memory then. OSError when there is none."""
     def get(self, slot: int, offset: int, bytes: int) -> bytes: ...
+    def lend(self, slot: int) -> SlotLoan:
+        """A taken slot, which is free again when the last reference to the loan and to what was made of it is gone."""
     def pack(
-        self, slot: int, reserved: int, tensors: list[torch.Tensor], buffers: list[Any]
+        self, slot: int, begin: int, reserved: int, tensors: list[torch.Tensor], buffers: list[Any]
     ) -> Optional[tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int]]:
-        """Copies all of them into the slot: (fields (offset, element type, sizes, strides), end, reserved); None if too long."""
+        """Copies all of them into the slot, behind its first `begin` bytes: (fields (offset, element type, sizes, strides), end,
+        reserved); None if too long."""
+
+class SlotFile:
+    """A file for a pickler in a slot whose first `reserved` bytes have memory; it starts at `begin`."""
+
+    def __init__(self, ring: SharedRing, slot: int, begin: int, reserved: int) -> None: ...
+    def write(self, data: Any) -> None:
+        """Copies a buffer behind what was written before. What is longer than the slot is only counted. OSError when memory is short."""
+    @property
+    def end(self) -> int:
+        """Where the next byte belongs in the slot."""
+    @property
+    def reserved(self) -> int: ...
+
+class SlotPart:
+    """A buffer over part of a lent slot, not writable; any consumer of buffers takes it."""
+
+class SlotLoan:
+    def part(self, offset: int, bytes: int) -> SlotPart: ...
 
 class TurnGate:
     """How many workers work at a time: task n may begin once n is less than the limit and the tasks that have ended, together.
@@ -764,8 +785,10 @@ class BatchFields:
     """
 
     def __init__(self, fields: list[tuple], by_rows: bool) -> None: ...
-    def tensors(self, ring: SharedRing, slot: int, rows: int, copy: bool) -> list[torch.Tensor]:
-        """Tensors over the slot, which is lent until the last one dies; with `copy` the slot stays the caller's."""
+    def tensors(self, loan: SlotLoan, rows: int, copy: bool) -> list[torch.Tensor]:
+        """Tensors over the slot, which share its loan; with `copy` in memory of their own."""
+    def copies(self, ring: SharedRing, slot: int, rows: int) -> list[torch.Tensor]:
+        """Tensors in memory of their own, in any process that has the ring."""
 
 class RowWriter:
     """Writes samples into their batch, row by row, as default_collate would have put them together."""

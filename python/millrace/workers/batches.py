@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import pickle
 import threading
 from collections.abc import Callable
@@ -37,7 +36,7 @@ def _take_large(taken: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
 class _Packer(ForkingPickler):
     """torch's rules for values that cross processes, but plain tensors and large arrays go into the slot."""
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: _core.SlotFile) -> None:
         self.tensors: list[torch.Tensor] = []
         self.buffers: list[memoryview] = []
         # Not a method of this object: it would hold itself, and with it a batch, until the next garbage collection.
@@ -50,32 +49,56 @@ class _Packer(ForkingPickler):
         return NotImplemented
 
 
-def pack_value(ring: _core.SharedRing, slot: int, reserved: int, value: Any) -> Optional[tuple[int, int, int]]:
-    """Puts any picklable value into the slot: (begin and length of its pickle, bytes of the slot that have memory then).
+def write_pickle(sink: Any, begin: int, value: Any, pickler: Callable[[_core.SlotFile], Any]) -> tuple[int, Any]:
+    """Pickles into the slot that a fetchers.Sink has open, from `begin` on: (end, what `pickler` made).
+
+    Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end behind the slot's: it did not fit.
+    """
+    file = _core.SlotFile(sink.ring, sink.slot, begin, sink.reserved)
+    made = pickler(file)
+    try:
+        made.dump(value)
+    finally:
+        sink.reserved = file.reserved  # after an error, too
+    return file.end, made
+
+
+def read_pickle(loan: _core.SlotLoan, begin: int, length: int, buffers: Any = ()) -> Any:
+    """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but `buffers`."""
+    return pickle.loads(loan.part(begin, length), buffers=buffers)
+
+
+def pack_value(sink: Any, value: Any) -> Optional[tuple[int, int]]:
+    """Puts any picklable value into the sink's slot, its pickle first, then its tensors and arrays: (their end, length of what says
+    where these lie, which comes next; 0 when there are none).
 
     None when the value is longer than a slot can be. Errors of pickling pass through.
     """
-    file = io.BytesIO()
-    packer = _Packer(file)
-    packer.dump(value)
-    packed = ring.pack(slot, reserved, packer.tensors, packer.buffers)
+    ring, slot = sink.ring, sink.slot
+    end, packer = write_pickle(sink, 0, value, _Packer)
+    if end > ring.stride or not (packer.tensors or packer.buffers):
+        return None if end > ring.stride else (end, 0)
+    packed = ring.pack(slot, end, sink.reserved, packer.tensors, packer.buffers)
     if packed is None:
         return None
-    fields, end, reserved = packed
-    head = pickle.dumps((fields, file.getvalue(), len(packer.tensors)), 5)
-    if end + len(head) > ring.stride:
+    fields, end, sink.reserved = packed
+    places = pickle.dumps((fields, len(packer.tensors)), 5)
+    if end + len(places) > ring.stride:
         return None
-    return end, len(head), ring.put(slot, end, head, reserved)
+    sink.reserved = ring.put(slot, end, places, sink.reserved)
+    return end, len(places)
 
 
-def unpack_value(ring: _core.SharedRing, slot: int, head: bytes, copy: bool) -> Any:
+def unpack_value(loan: _core.SlotLoan, end: int, length: int, copy: bool) -> Any:
     """The value that `pack_value` put in; lends the slot to its tensors and arrays, or copies them."""
-    fields, value, n_tensors = pickle.loads(head)
-    tensors = _core.BatchFields(fields, False).tensors(ring, slot, 0, copy)
+    if not length:
+        return read_pickle(loan, 0, end)
+    fields, n_tensors = read_pickle(loan, end, length)
+    tensors = _core.BatchFields(fields, False).tensors(loan, 0, copy)
     outer = getattr(_unpacking, "tensors", None)
     _unpacking.tensors = tensors[:n_tensors]
     try:
-        return pickle.loads(value, buffers=[tensor.numpy() for tensor in tensors[n_tensors:]])
+        return read_pickle(loan, 0, end, [tensor.numpy() for tensor in tensors[n_tensors:]])
     finally:
         _unpacking.tensors = outer
 
@@ -93,9 +116,9 @@ class Layout:
         self._assemble = _assembler(description, fields)
         self._fields = _core.BatchFields(fields, True)
 
-    def batch(self, ring: _core.SharedRing, slot: int, rows: int, objects: Any, copy: bool) -> Any:
+    def batch(self, loan: _core.SlotLoan, rows: int, objects: Any, copy: bool) -> Any:
         """What default_collate returns for these rows; lends the slot to its tensors, or copies them."""
-        return self._assemble(self._fields.tensors(ring, slot, rows, copy), objects)
+        return self._assemble(self._fields.tensors(loan, rows, copy), objects)
 
 
 def _assembler(node: tuple, fields: list[tuple]) -> Assemble:
@@ -131,7 +154,7 @@ def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) ->
         return []
     layout, fields = writer.layout(), []
     restore = _restorer(layout, fields)
-    tensors = _core.BatchFields(fields, True).tensors(ring, slot, writer.rows, True)
+    tensors = _core.BatchFields(fields, True).copies(ring, slot, writer.rows)
     objects = writer.objects()
     return [restore(tensors, objects, row) for row in range(writer.rows)]
 

@@ -26,7 +26,7 @@ STOP = 3
 # From a worker. Each brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
 # memory, samples.
 ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors, state, draws), or absent
-TREE = 2  # (batch, errors, state, draws); the pickle is of (fields, the value's pickle, number of tensors among the fields)
+TREE = 2  # (batch, errors, state, draws), pickled at the slot's start; the pickle is of (fields, number of tensors among them), or absent
 INLINE = 3  # (batch, errors, state, draws); the pickle is torch's own, with tensors in torch's own shared memory
 ENDED = 4  # the dataset's iterator has ended; the pickle is of the worker's state, or absent
 DROPPED = 5  # a task that came after the end

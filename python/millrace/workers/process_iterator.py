@@ -37,7 +37,7 @@ from ..ledger.stages import COPY, WAIT, during
 from ..run_record import RunRecord
 from ..state import Progress
 from . import channel
-from .batches import Layout, unpack_value
+from .batches import Layout, read_pickle, unpack_value
 from .channel import MESSAGE, RingHandle
 from .holes import Mended
 from .process_worker import WorkerJob, run_worker
@@ -306,11 +306,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._record.counters["bytes"] += begin
         errors, state, draws = [], None, None  # type: ignore[var-annotated]
         try:
-            batch, errors, state, draws = self._batch(end, kind, slot, begin, length, samples, copy)
+            batch, errors, state, draws = self._batch(end, kind, ring.lend(slot), begin, length, samples, copy)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
-        if copy or kind == channel.INLINE:
-            ring.give_back(slot)
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         self._progress.places.arrived(end.number)
@@ -328,22 +326,24 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                           f"{failure}. Raise the limit (ulimit -l), or use a smaller batch_size or prefetch_factor", stacklevel=5)
 
     def _batch(
-        self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int, copy: bool
+        self, end: WorkerEnd, kind: int, loan: _core.SlotLoan, begin: int, length: int, samples: int, copy: bool
     ) -> tuple[Any, list[dict[str, Any]], Any, Any]:
-        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn before it)"""
-        head = self._ring.get(slot, begin, length) if length else b""
+        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn before it)
+
+        The slot is free again when nothing of the batch lies in it: at the end of this, or with the last tensor.
+        """
         if kind != channel.ROWS:
-            return unpack_value(self._ring, slot, head, copy) if kind == channel.TREE else pickle.loads(head)
+            return unpack_value(loan, begin, length, copy) if kind == channel.TREE else read_pickle(loan, begin, length)
         description, objects, errors, state, draws = None, None, [], None, None
-        if head:
+        if length:
             try:
-                description, objects, errors, state, draws = pickle.loads(head)
+                description, objects, errors, state, draws = read_pickle(loan, begin, length)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(self._ring, slot, samples, objects, copy), errors, state, draws
+        return end.layout.batch(loan, samples, objects, copy), errors, state, draws
 
     def _pinned(self, batch: Any) -> Any:
         try:

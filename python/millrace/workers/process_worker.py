@@ -30,7 +30,7 @@ from ..ledger.board import clock_on
 from ..ledger.stacks import StackSampler
 from ..ledger.stages import IDLE, SAMPLE, SEND, START, enter
 from . import channel
-from .batches import pack_value
+from .batches import pack_value, write_pickle
 from .channel import MESSAGE, Descriptor, RingHandle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
 
@@ -38,6 +38,10 @@ _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to
 _STOP = (channel.STOP, 0, 0, 0, 0, 0, 0)
 _END = object()
 _TURN_CHECK_S = 1.0  # how long a worker that waits for its turn may not see that the parent is gone
+
+
+def _pickler(file: Any) -> ForkingPickler:
+    return ForkingPickler(file, 5)
 
 
 @dataclass
@@ -321,18 +325,16 @@ class _Worker:
             objects = writer.objects() or None
             if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None or draws:
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                head = ForkingPickler.dumps((layout, objects, sink.errors, self._state, draws), 5)
-                length = len(head)
-                if begin + length > ring.stride:
-                    raise OverflowError(f"a batch of {begin + length} bytes is longer than a slot of the shared ring")
-                sink.reserved = ring.put(slot, begin, head, sink.reserved)
+                end, _ = write_pickle(sink, begin, (layout, objects, sink.errors, self._state, draws), _pickler)
+                if end > ring.stride:
+                    raise OverflowError(f"a batch of {end} bytes is longer than a slot of the shared ring")
+                length = end - begin
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length)
             return
-        packed = pack_value(ring, slot, sink.reserved, (value, sink.errors, self._state, draws))
+        packed = pack_value(sink, (value, sink.errors, self._state, draws))
         if packed is not None:
-            begin, length, sink.reserved = packed
-            self._answer(channel.TREE, slot, task, begin, length)
+            self._answer(channel.TREE, slot, task, *packed)
             return
         data = ForkingPickler.dumps((value, sink.errors, self._state, draws))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
