@@ -181,6 +181,12 @@ class Chain(Fluent, IterableDataset):
     def __bool__(self) -> bool:
         return True
 
+    def __getattr__(self, name: str) -> Any:
+        """Of what is not there: says what to write instead."""
+        from .names import no_method
+
+        raise no_method(type(self).__name__, name)
+
     # ---------------------------------------------------------------- epochs
 
     @property

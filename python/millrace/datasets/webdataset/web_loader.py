@@ -1,0 +1,29 @@
+"""WebLoader: a DataLoader with the fluent methods behind it, as webdataset has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .mixture import Mixture
+
+
+class WebLoader(Mixture):
+    """millrace.DataLoader(...), whose batches go through further stages: `.unbatched().shuffle(1000).batched(64).with_epoch(500)`.
+
+    The arguments are the loader's. Stages behind it run in the consumer's thread. Without any, millrace.DataLoader itself does the same and has
+    len(), stats() and explain(), which are `loader`'s here. state_dict() has the loader's state in it, and reads again what is held behind.
+    """
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        from millrace import DataLoader
+
+        loader: Any = DataLoader(*args, **kw)
+        super().__init__([loader], seed=getattr(loader.dataset, "seed", None) if hasattr(loader.dataset, "stages") else None)
+
+    @property
+    def loader(self) -> Any:
+        """The DataLoader in it."""
+        return self.datasets[0]
+
+    def __repr__(self) -> str:
+        return f"WebLoader({self.loader.dataset!r}){''.join(f'.{stage}' for stage in self.stages)}"
