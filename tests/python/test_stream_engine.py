@@ -82,6 +82,10 @@ CHAINS = {
 }
 
 
+DECLARED = ("with_epoch", "batches of an epoch", "resampled")  # as long as there are workers, so these are compared with as many
+MOST_WORKERS = {name: 2 if name in DECLARED else 3 for name in CHAINS}
+
+
 def needs(name):
     if name == "zst" and shutil.which("zstd") is None:
         pytest.skip("there is no zstd program")
@@ -93,14 +97,15 @@ def test_what_python_gives(folder, name):
     make, options = CHAINS[name]
     expected = by_python(make(folder), **options)
     assert expected
-    for workers in (0, 1, 3):
+    for workers in (0, 1) if name in DECLARED else (0, 1, 3):
         assert_same(loaded(make(folder), num_workers=workers, **options), expected)
 
 
 @pytest.mark.parametrize("name", ["batch_size", "shuffle", "batches of an epoch", "repeat", "resampled", "gz", "slice"])
 def test_two_epochs_are_those_of_python(folder, name):
     make, options = CHAINS[name]
-    ours, theirs = DataLoader(make(folder), num_workers=2, **options), DataLoader(make(folder), native="never", **options)
+    workers = MOST_WORKERS[name] - 1
+    ours, theirs = DataLoader(make(folder), num_workers=workers, **options), DataLoader(make(folder), native="never", **options)
     for _ in range(3):
         assert_same(list(ours), list(theirs))
 
@@ -109,13 +114,14 @@ def test_two_epochs_are_those_of_python(folder, name):
 def test_resumed_at_every_batch(folder, name):
     make, options = CHAINS[name]
     all_batches = [list(loader) for loader in [DataLoader(make(folder), **options)] for _ in range(2)]
+    most = MOST_WORKERS[name]
     for taken in range(len(all_batches[0]) + 1):
-        one = DataLoader(make(folder), num_workers=taken % 3, **options)
+        one = DataLoader(make(folder), num_workers=taken % most, **options)
         iterator = iter(one)
         assert_same([next(iterator) for _ in range(taken)], all_batches[0][:taken])
         state = pickle.loads(pickle.dumps(one.state_dict()))
         del iterator
-        for other_options in ({"num_workers": 2 - taken % 3}, {"native": "never"}):
+        for other_options in ({"num_workers": most - 1 - taken % most}, {"native": "never"}):
             other = DataLoader(make(folder), **options, **other_options)
             other.load_state_dict(state)
             rest = list(other)
@@ -128,6 +134,22 @@ def test_resumed_at_every_batch(folder, name):
                 assert_same(rest, all_batches[0][taken:])
                 if other_options.get("native") is None:
                     assert_same(list(other), all_batches[1])
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("keywords", [{}, {"resampled": True, "shardshuffle": False}], ids=["in order", "resampled"])
+def test_declared_epochs_count_for_each_worker(folder, keywords, workers):
+    """As in webdataset, whoever does the work: a script has as many steps natively."""
+    for how, size in ((lambda ds, n: ds.with_epoch(n), 4), (lambda ds, n: ds.batched(4).with_epoch(n), None)):
+        expected = by_python(how(stream(folder, **keywords), 8 * workers), batch_size=size)
+        loader = DataLoader(how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers)
+        assert_same(list(loader), expected)
+        in_workers = DataLoader(how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers, native="never")
+        assert len(list(loader)) == len(list(in_workers)) == len(expected)
+
+
+def test_with_workers_found_out_epochs_count_for_the_rank(folder):
+    assert_same(loaded(stream(folder).with_epoch(12), batch_size=4, num_workers="auto"), by_python(stream(folder).with_epoch(12), batch_size=4))
 
 
 def test_a_state_of_python_code_goes_on_in_the_engine(folder):
@@ -157,7 +179,7 @@ def test_random_transforms(folder, how):
         torch.manual_seed(11)
         dataset = stream(folder, RANDOM, shardshuffle=how != "resampled", resampled=how == "resampled").shuffle(6)
         if how == "resampled":
-            dataset = dataset.with_epoch(30)
+            dataset = dataset.with_epoch(30 // max(1, workers))
         batched, size = (dataset.batched(4), None) if how == "batched" else (dataset, 4)
         return DataLoader(batched, batch_size=size, num_workers=workers)
 

@@ -24,6 +24,7 @@ from ..datasets.webdataset.flow import Context, Stage
 from ..datasets.webdataset.handlers import Handler
 from ..datasets.webdataset.holding import Batched
 from ..datasets.webdataset.shards import ShardFlow, Shards
+from ..tuning.numbers import Auto
 from .jobs import slots_for
 from .refusal import NotLowered
 from .shard_stages import Picture, Recogniser, is_picture_name
@@ -46,17 +47,18 @@ class StreamJob:
     by_torch: bool
     in_lists: bool  # the stages give lists of the samples of a batch
     handler: Optional[Handler]  # of pictures that cannot be decoded
+    workers: int = 1  # as many readers as Python code would have, for each of which with_epoch() counts
     on_device = grows = False
     shares_batches = True
 
     def samples(self) -> Iterator[Any]:
         """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
-        return self.dataset.iterate(self._source, self.stages, bounded=self.handler is None)
+        return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)
 
     @property
     def most(self) -> Optional[int]:
-        """Batches of an epoch, where with_epoch() says it."""
-        return self.dataset.most
+        """Items of an epoch, where with_epoch() says it."""
+        return None if self.dataset.most is None else self.dataset.most * self.workers
 
     def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
         """An engine for tickets of `samples`, which belongs to the caller."""
@@ -146,8 +148,10 @@ class Stream:
     batch: Optional[Batched]
     handler: Optional[Handler]
 
-    def job(self, pipeline: _core.ImagePipeline, batch_size: Optional[int], drop_last: bool) -> StreamJob:
+    def job(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamJob:
         """NotLowered where a handler asks for what the engine cannot do."""
+        batch_size, drop_last = loader.batch_size, loader.drop_last
+        workers = 1 if isinstance(loader.num_workers, Auto) else max(1, loader.num_workers)
         batch, stages, handler = self.batch, self.stages, self.handler
         size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
         in_lists = batch is not None and handler is None
@@ -158,7 +162,7 @@ class Stream:
                 raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
             if batch is None and (self.dataset.repeats or self.dataset.most is not None):
                 raise NotLowered("with a handler, epochs are declared natively of datasets that end with batched() only")
-        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler)
+        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler, workers)
 
 
 def recognise_stream(loader: Any) -> Stream:

@@ -150,8 +150,8 @@ class Chain(Fluent, IterableDataset):
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
         """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes.
 
-        A reader is a worker of a rank, as in webdataset: two workers give twice as many. What the engine runs natively has one per rank,
-        whatever num_workers is, so there it is n; loader.explain() says which it is.
+        A reader is a worker of a rank, as in webdataset: two workers give twice as many, natively, too, where num_workers is a number. With
+        num_workers="auto" it is so many for each rank there. A state of such an epoch is taken up with as many workers.
         """
         other = self._copy()
         other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
@@ -248,13 +248,13 @@ class Chain(Fluent, IterableDataset):
         run.most = self._most
         return self._items(run)
 
-    def iterate(self, source: Any, stages: tuple[Stage, ...], bounded: bool = True) -> Iterator[Any]:
+    def iterate(self, source: Any, stages: tuple[Stage, ...], most: Optional[int]) -> Iterator[Any]:
         """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places.
 
-        Not `bounded`: with_epoch() is the caller's business, who says end() when it is there.
+        `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end() when it is there.
         """
         run = self._latest = Run()
-        run.source, run.stages, run.most = source, stages, self._most if bounded else None
+        run.source, run.stages, run.most = source, stages, most
         return self._items(run)
 
     def end(self) -> None:
