@@ -47,7 +47,7 @@ class StreamJob:
     by_torch: bool
     in_lists: bool  # the stages give lists of the samples of a batch
     handler: Optional[Handler]  # of pictures that cannot be decoded
-    workers: int = 1  # as many readers as Python code would have, for each of which with_epoch() counts
+    readers: int = 1  # as many as Python code would have, for each of which with_epoch() counts
     on_device = grows = False
     shares_batches = True
 
@@ -58,7 +58,7 @@ class StreamJob:
     @property
     def most(self) -> Optional[int]:
         """Items of an epoch, where with_epoch() says it."""
-        return None if self.dataset.most is None else self.dataset.most * self.workers
+        return None if self.dataset.most is None else self.dataset.most * self.readers
 
     def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
         """An engine for tickets of `samples`, which belongs to the caller."""
@@ -129,6 +129,11 @@ class _PictureReader:
         return sample
 
 
+def readers_of(loader: Any) -> int:
+    """For how many with_epoch() counts, though one reads: webdataset's workers. Of a number that was found out it is one, which stays."""
+    return 1 if isinstance(loader.num_workers, Auto) else max(1, loader.num_workers)
+
+
 def is_stream(dataset: Any) -> bool:
     return isinstance(dataset, WebDataset)
 
@@ -151,7 +156,6 @@ class Stream:
     def job(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamJob:
         """NotLowered where a handler asks for what the engine cannot do."""
         batch_size, drop_last = loader.batch_size, loader.drop_last
-        workers = 1 if isinstance(loader.num_workers, Auto) else max(1, loader.num_workers)
         batch, stages, handler = self.batch, self.stages, self.handler
         size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
         in_lists = batch is not None and handler is None
@@ -162,7 +166,7 @@ class Stream:
                 raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
             if batch is None and (self.dataset.repeats or self.dataset.most is not None):
                 raise NotLowered("with a handler, epochs are declared natively of datasets that end with batched() only")
-        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler, workers)
+        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler, readers_of(loader))
 
 
 def recognise_stream(loader: Any) -> Stream:
