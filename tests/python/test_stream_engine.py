@@ -9,9 +9,10 @@ import shutil
 import pytest
 import torch
 from stream_cases import COUNT, FIXED, LENGTHS, RANDOM, assert_same, by_python, images, loaded, stream, write_shards
+from torch.utils.data import default_collate
 
 from millrace import DataLoader
-from millrace.datasets import WebDataset
+from millrace.datasets import WebDataset, ignore_and_continue
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,16 @@ def opened(folder, **options):
     return WebDataset(f"{folder}/s-{{0..3}}.tar", **options)
 
 
+def renumbered(sample):
+    """A predicate that changes what it sees."""
+    sample["cls"] = b"%d" % (2 * int(sample["cls"]))
+    return sample.pop("txt") != b"t"
+
+
+def dicts(dataset, **options):
+    return dataset.decode("pil", **options).rename(image=PICTURE).map_dict(image=FIXED, cls=negative)
+
+
 CHAINS = {
     "batch_size": (lambda f: stream(f), {"batch_size": 4}),
     "drop_last": (lambda f: stream(f), {"batch_size": 4, "drop_last": True}),
@@ -71,6 +82,12 @@ CHAINS = {
     ),
     "select_files": (lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")), {"batch_size": 4}),
     "select": (lambda f: images(opened(f).select(odd).shuffle(4)).batched(4), {"batch_size": None}),
+    "select that changes samples": (lambda f: images(opened(f).select(renumbered)), {"batch_size": 4}),
+    "torch's collation": (lambda f: stream(f).batched(4, collation_fn=default_collate), {"batch_size": None}),
+    "dicts": (lambda f: dicts(opened(f)), {"batch_size": 4}),
+    "dicts batched": (lambda f: dicts(opened(f)).batched(4), {"batch_size": None}),
+    "chosen dicts": (lambda f: dicts(opened(f)).to_dict("image", "cls").batched(4, default_collate), {"batch_size": None}),
+    "dicts with a handler": (lambda f: dicts(opened(f), handler=ignore_and_continue).batched(4), {"batch_size": None}),
     "select of copies": (lambda f: images(opened(f).select(sound)), {"batch_size": 4}),
     "with_epoch": (lambda f: stream(f).with_epoch(23), {"batch_size": 4}),
     "batches of an epoch": (lambda f: stream(f).batched(4).with_epoch(7), {"batch_size": None}),
@@ -238,6 +255,9 @@ REFUSALS = {
     "torchrgb": (lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"), {}, r'natively by decode\("pil"\) alone, and this is decode'),
     "only": (lambda d: d.decode("pil", only="jpg").to_tuple("jpg", "cls"), {}, r'by decode\("pil"\) alone'),
     "dicts": (lambda d: d.decode("pil"), {}, r"samples should be tuples with one picture: use to_tuple"),
+    "dicts renamed late": (lambda d: dicts(d).rename(picture="image"), {}, "samples should be tuples with one picture"),
+    "dicts chosen late": (lambda d: dicts(d).to_dict("cls"), {}, "samples should be tuples with one picture"),
+    "select behind": (lambda d: dicts(d).select(bool), {}, r"select\(\) comes behind the pictures' function"),
     "no picture": (lambda d: d.decode("pil").to_tuple("txt", "cls"), {}, "tuples with one picture"),
     "two pictures": (lambda d: d.decode("pil").to_tuple("jpg", "png"), {}, "tuples with one picture"),
     "perhaps a picture": (lambda d: d.decode("pil").to_tuple("jpg;txt", "cls"), {}, "'jpg;txt' may be a picture or something else"),

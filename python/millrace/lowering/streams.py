@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import torch
@@ -27,24 +27,25 @@ from ..datasets.webdataset.shards import ShardFlow, Shards
 from ..tuning.numbers import Auto
 from .jobs import slots_for
 from .refusal import NotLowered
-from .shard_stages import Picture, Recogniser, is_picture_name
+from .shard_stages import Picture, Recogniser, as_pil, is_picture_name
 
 
 @dataclass(frozen=True)
 class StreamJob:
     """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if `partial`.
 
-    `stages` give tuples with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
+    `stages` give tuples, or dicts, with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
     webdataset's default_collation_fn.
     """
 
     dataset: WebDataset
     stages: tuple[Stage, ...]
     pipeline: _core.ImagePipeline
-    position: int
+    position: Union[int, str]
     batch_size: int
     partial: bool
     by_torch: bool
+    by_loader: bool  # the loader makes the batches, not the dataset
     in_lists: bool  # the stages give lists of the samples of a batch
     handler: Optional[Handler]  # of pictures that cannot be decoded
     readers: int = 1  # as many as Python code would have, for each of which with_epoch() counts
@@ -72,8 +73,12 @@ class StreamJob:
     def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
         return self.slots
 
-    def collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
-        """`pictures` and the columns of the other fields, as the rule makes them of tuples."""
+    def collated(self, pictures: torch.Tensor, samples: list[Any]) -> Any:
+        """`pictures` and the columns of the other fields, as the rule makes them of tuples, or of dicts."""
+        if isinstance(self.position, str):
+            fields = [{name: as_pil(value) for name, value in sample.items() if name != self.position} for sample in samples]
+            made = (default_collate if self.by_torch else default_collation_fn)(fields)
+            return {name: pictures if name == self.position else made[name] for name in samples[0]}
         others = [sample[: self.position] + sample[self.position + 1 :] for sample in samples]
         columns = list((default_collate if self.by_torch else default_collation_fn)(others))
         columns.insert(self.position, pictures)
@@ -149,7 +154,7 @@ class Stream:
     dataset: WebDataset
     stages: tuple[Stage, ...]
     transform: Any
-    position: int
+    position: Union[int, str]
     batch: Optional[Batched]
     handler: Optional[Handler]
 
@@ -159,6 +164,7 @@ class Stream:
         batch, stages, handler = self.batch, self.stages, self.handler
         size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
         in_lists = batch is not None and handler is None
+        by_torch = batch is None or batch.collation_fn is default_collate
         if in_lists:  # before the end of each repetition of the data, whose last batch may be short
             stages = (*stages, Batched(size, None, partial))
         if handler is not None:
@@ -166,7 +172,9 @@ class Stream:
                 raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
             if batch is None and (self.dataset.repeats or self.dataset.most is not None):
                 raise NotLowered("with a handler, epochs are declared natively of datasets that end with batched() only")
-        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler, readers_of(loader))
+        return StreamJob(
+            self.dataset, stages, pipeline, self.position, size, partial, by_torch, batch is None, in_lists, handler, readers_of(loader)
+        )
 
 
 def recognise_stream(loader: Any) -> Stream:
