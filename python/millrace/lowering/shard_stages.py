@@ -232,7 +232,7 @@ class Recogniser:
         if self.tuple is None and self.mapped is not None:
             return self.mapped
         if self.tuple is None or sum(self.tuple) != 1:
-            raise NotLowered("samples should be tuples with one picture: use to_tuple(); or dicts with one that map_dict() has a function for")
+            raise NotLowered("samples should be tuples with one picture: use to_tuple(); or dicts with one that map_dict() changes")
         return self.tuple.index(True)
 
 

@@ -131,8 +131,8 @@ class DiskCache:
         with self._lock:
             told, self._told = self._told, True
         if not told:
-            warnings.warn(f"the store cannot be reached ({error}): what the disk cache {str(self.folder)!r} has whole is read from there, and "
-                          "may have changed in the store", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"the store cannot be reached ({error}): what the disk cache {str(self.folder)!r} has whole is read from "
+                          "there, and may have changed in the store", RuntimeWarning, stacklevel=2)
 
     def open_whole(self, url: str, entry: WholeEntry, otherwise: Callable[[], ByteSource]) -> ByteSource | None:
         """What find_whole() saw, to be read; None: it went meanwhile."""

@@ -118,7 +118,7 @@ class Transfer:
             return (await self._within_stall(self._client.get(self.location.path, 0, None, None)))[0]
 
     async def _looked_up(self, cache: Any, asked_at: int) -> tuple[Meta, int]:
-        """(the object's size and version, when the store was asked for them). Where it cannot be reached, those of the entry that is whole."""
+        """(the object's size and version, when the store was asked for them). Those of a whole entry, where it cannot be reached."""
         entry = await asyncio.to_thread(cache.find_any, self.location.url)
         try:
             retries = self.settings.retries if entry is None else min(RETRIES_OF_WHOLE, self.settings.retries)

@@ -175,7 +175,7 @@ class Chain(Fluent, IterableDataset):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError(f"a {type(self).__name__} has no length; declare one: dataset = dataset.with_length(n), which returns another one")
+            raise TypeError(f"a {type(self).__name__} has no length; declare one: dataset = dataset.with_length(n)")
         return self._length
 
     def __bool__(self) -> bool:

@@ -126,7 +126,7 @@ class Fluent:
         return self.compose(MapDict(kw, handler))
 
     def associate(self, associator: Union[Callable[[str], Any], dict[str, Any]]) -> Any:
-        """Samples with more fields: those of associator(key), or of associator[key] where there is one, `key` being the sample's `__key__`."""
+        """Samples with more fields: associator(key), or associator[key] where it has one; `key` is the sample's `__key__`."""
         return self.compose(Map(Associate(associator)))
 
     def select(self, predicate: Callable[[Any], bool], handler: Handler = reraise_exception) -> Any:

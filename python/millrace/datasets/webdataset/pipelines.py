@@ -180,7 +180,7 @@ def _of_shards(source: Any, steps: Sequence[Any], reading: TarfileToSamples) -> 
     own = [step for step in steps if not isinstance(step, Shuffle) and _name(step) not in _SPLITTERS]
     known = {_SPLITTERS[_name(step)] for step in steps if _name(step) in _SPLITTERS}
     if own and source.resampled:
-        raise ValueError(f"{_name(own[0])} stands behind ResampledShards, which each reader draws for itself; use SimpleShardList, or no step")
+        raise ValueError(f"{_name(own[0])} stands behind ResampledShards, of which each reader draws; use SimpleShardList, or no step")
     splitters: dict[str, Any] = {name: "auto" if name in known else None for name in ("nodesplitter", "workersplitter")}
     if own:
         chosen = [step for step in steps if not isinstance(step, Shuffle)]
