@@ -12,7 +12,6 @@ import os
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 
 CHUNK = 8 << 20
 
@@ -55,18 +54,22 @@ def pread_members(shards: list[str]) -> Callable[[], Iterable]:
 
 def pread_shards(shards: list[str]) -> Callable[[], Iterable]:
     """The shards as they lie there, through one buffer; no samples."""
-    buffer = bytearray(CHUNK)
     count = sum(len(samples) for _, samples in members(shards))
 
-    def reads() -> Iterator[range]:
-        for shard in shards:
-            file, at = os.open(shard, os.O_RDONLY), 0
-            while got := os.preadv(file, [buffer], at):
-                at += got
-            os.close(file)
-        yield range(count)
+    def epoch() -> range:
+        read_through(shards)
+        return range(count)
 
-    return lambda: chain.from_iterable(reads())
+    return epoch
+
+
+def read_through(shards: list[str]) -> None:
+    buffer = bytearray(CHUNK)
+    for shard in shards:
+        file, at = os.open(shard, os.O_RDONLY), 0
+        while got := os.preadv(file, [buffer], at):
+            at += got
+        os.close(file)
 
 
 SIDES = {"millrace": millrace, "webdataset": webdataset, "pread_members": pread_members, "pread_shards": pread_shards}

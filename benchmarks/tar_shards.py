@@ -3,7 +3,8 @@
     python -m benchmarks.tar_shards [train raw packed indexed] [--images DIR] [--rounds 7] [--out FILE.jsonl]
 
 train    tar → RandomResizedCrop(224) → batches, 2 workers: millrace, the webdataset package with torch, DALI (harness.py does it)
-raw      samples of several sizes, not decoded, one process on one CPU: millrace, webdataset, and plain preads as floors (tar_raw.py)
+raw      samples of several sizes, not decoded, one process on one CPU, then on all: millrace, webdataset, and plain preads as floors
+         (tar_raw.py)
 packed   the same photos from plain shards and from those of `millrace pack --jpeg lossless`, one thread (segment_index.py)
 indexed  millrace over the index of the shards in a global shuffle, and over the same photos as files
 
@@ -26,7 +27,8 @@ from pathlib import Path
 
 from benchmarks import compare, harness, probes, tar_raw
 from benchmarks.harness import QUIET_SHARE, ROOT, Plan, SideProcess, choose_cpus, revision
-from benchmarks.scenarios.tars import make_folder, shards_of, write_shards
+from benchmarks.scenarios.imagenet import list_samples
+from benchmarks.scenarios.tars import make_folder, write_shards
 from examples.make_photos import make_photos
 
 PARTS = ("train", "raw", "packed", "indexed")
@@ -34,6 +36,7 @@ TRAIN = ("webdataset_torch", "millrace_tar", "dali_tar")
 INDEXED = ("millrace", "millrace_indexed")
 RAW = {"raw_1kB": (1_000, 40_000), "raw_10kB": (10_000, 10_000), "raw_1MB": (1_000_000, 200)}  # bytes of a picture, samples
 PHOTOS = "raw_photos"
+SHARD_BYTES = 64 << 20  # of raw, about
 LEAST_SECONDS = 0.5  # a timed turn goes through the shards as often as it takes
 
 
@@ -64,8 +67,18 @@ class RawSide(SideProcess):
         self.answer()
 
 
+def read_back(shards: list[str]) -> None:
+    """Has the shards in the page cache as they come from a disk: what was just written lies there in smaller pieces."""
+    for shard in shards:
+        file = os.open(shard, os.O_RDONLY)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)
+    tar_raw.read_through(shards)
+
+
 def raw(scenario: str, shards: list[str], rounds: int, cpus: list[int], least_s: float = LEAST_SECONDS) -> Iterator[dict]:
-    """One record per turn. Raises AssertionError when the sides read other bytes."""
+    """One record per turn; the shards are read back before each round. Raises AssertionError when the sides read other bytes."""
     common = {"scenario": scenario, "workers": 0, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
               "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "webdataset", "numpy")}}
     with ExitStack() as stack:
@@ -79,13 +92,14 @@ def raw(scenario: str, shards: list[str], rounds: int, cpus: list[int], least_s:
         common["data"] = {"shards": len(shards), "samples": first["samples"], "bytes": sum(map(os.path.getsize, shards)),
                           "mean_bytes": round(first["bytes"] / first["samples"])}
         passes = {name: max(1, round(least_s / side.ask("timed", 1)["seconds"])) for name, side in sides.items()}
-        yield from turns(lambda name: sides[name].ask("timed", passes[name]), list(sides), rounds, common)
+        yield from turns(lambda name: sides[name].ask("timed", passes[name]), list(sides), rounds, common, lambda: read_back(shards))
 
 
-def turns(ask, names: list[str], rounds: int, common: dict) -> Iterator[dict]:
-    """At least `rounds` quiet rounds, at most twice as many; `ask(name)` is one side's turn."""
+def turns(ask, names: list[str], rounds: int, common: dict, prepare=lambda: None) -> Iterator[dict]:
+    """At least `rounds` quiet rounds, at most twice as many; `prepare()` begins each, `ask(name)` is one side's turn."""
     quiet = repeat = 0
     while quiet < rounds and repeat < 2 * rounds:
+        prepare()
         records = []
         for name in names[:: -1 if repeat % 2 else 1]:
             say(f"{common['scenario']}  {name}: round {repeat}")
@@ -100,9 +114,27 @@ def turns(ask, names: list[str], rounds: int, common: dict) -> Iterator[dict]:
 
 
 def raw_shards(folder: Path, size: int, count: int) -> list[str]:
-    """Shards of random bytes instead of pictures, about 64 MB each."""
+    """Shards of random bytes instead of pictures."""
     rng = random.Random(size)
-    return write_shards(folder, (rng.randbytes(size) for _ in range(count)), max(1, (64 << 20) // size))
+    return write_shards(folder, (rng.randbytes(size) for _ in range(count)), max(1, SHARD_BYTES // size))
+
+
+def photo_shards(folder: Path, root: Path) -> list[str]:
+    """The photos of `root` in shards as large as those of random bytes."""
+    paths = [Path(path) for path, _ in list_samples(str(root))]
+    mean = sum(path.stat().st_size for path in paths) // len(paths)
+    return write_shards(folder, (path.read_bytes() for path in paths), max(1, SHARD_BYTES // mean))
+
+
+def raw_scenarios(root: Path, rounds: int, part: int) -> Iterator[dict]:
+    """All sizes; `part` divides data and times."""
+    made = {name: lambda folder, size=size, count=count: raw_shards(folder, size, max(1, count // part))
+            for name, (size, count) in RAW.items()}
+    for name, make in (made | {PHOTOS: lambda folder: photo_shards(folder, root)}).items():
+        with tempfile.TemporaryDirectory() as folder:
+            shards = make(Path(folder) / "shards")
+            for cpus in sorted({1, len(os.sched_getaffinity(0))}):
+                yield from raw(name if cpus == 1 else f"{name}_{cpus}cpus", shards, rounds, choose_cpus(cpus), LEAST_SECONDS / part)
 
 
 # ---------------------------------------------------------------- packed
@@ -175,11 +207,7 @@ def measure(part: str, images: str, cache: Path, arguments: argparse.Namespace) 
     elif part == "packed":
         yield from packed(root, arguments.pairs, choose_cpus(1))
     else:
-        for name, (size, count) in RAW.items():
-            with tempfile.TemporaryDirectory() as folder:
-                yield from raw(name, raw_shards(Path(folder) / "shards", size, max(1, count // arguments.raw_part)), arguments.rounds,
-                               choose_cpus(1), LEAST_SECONDS / arguments.raw_part)
-        yield from raw(PHOTOS, shards_of(root), arguments.rounds, choose_cpus(1), LEAST_SECONDS / arguments.raw_part)
+        yield from raw_scenarios(root, arguments.rounds, arguments.raw_part)
 
 
 def main(words: list[str] | None = None) -> None:

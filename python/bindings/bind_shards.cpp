@@ -1,5 +1,6 @@
 // ShardReader: the samples of a tar shard as dicts of bytes.
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <limits>
@@ -20,11 +21,44 @@ namespace {
 // What a packed entry claims to have is believed piece by piece: the archive's own end is not known.
 constexpr int64_t kTrustedBytes = int64_t{64} << 20;
 
+// The thread that readers have in common, one after the other. It begins with the first of them that can use it.
+class SharedReadAhead {
+ public:
+  ~SharedReadAhead() {
+    if (in_child()) {
+      static_cast<void>(reads_.release());
+      return;
+    }
+    const py::gil_scoped_release release;
+    reads_.reset();
+  }
+  bool in_child() const { return reads_ && reads_->in_child(); }
+  ReadAhead& reads() {
+    if (!reads_) {
+      keep_freed_memory();
+      reads_ = std::make_unique<ReadAhead>();
+    }
+    return *reads_;
+  }
+
+ private:
+  // glibc returns free memory at the heap's end to the system beyond 128 kB, and the pages that come instead cost as much as a file's
+  // copy into them; but it learns: once a larger block was freed, twice as much stays. Other allocators take no notice.
+  static void keep_freed_memory() {
+    void* volatile block = std::malloc(kKeptBytes / 2);
+    std::free(block);
+  }
+  static constexpr size_t kKeptBytes = 16 << 20;
+
+  std::unique_ptr<ReadAhead> reads_;
+};
+
 class SampleIterator {
  public:
   SampleIterator(const py::object& source, const py::object& select, const py::object& rename, const py::object& suffixes, int64_t start,
-                 std::optional<int64_t> locate_from)
-      : select_(select), rename_(rename), start_(start), source_(source_of(source)) {
+                 std::optional<int64_t> locate_from, std::shared_ptr<SharedReadAhead> read_ahead)
+      : select_(select), rename_(rename), start_(start), source_(source_of(source)),
+        read_ahead_(read_ahead ? std::move(read_ahead) : std::make_shared<SharedReadAhead>()) {
     if (start < 0) throw py::value_error("start should be 0 or more, but is " + std::to_string(start));
     if (!suffixes.is_none()) suffixes_ = py::set(suffixes);
     url_ = to_path(source_->name());
@@ -34,24 +68,16 @@ class SampleIterator {
     reader_ = std::make_unique<ShardReader>(source_, std::move(filter));
     if (locate_from && !reader_->packed()) locate_from_ = std::max<int64_t>(*locate_from, 0);
     // Other sources have threads of their own. Functions of the user's are not called before their turn.
-    reads_ahead_ = !reader_->packed() && source_->is_here() && !locate_from && select.is_none() && rename.is_none() &&
-                   cpu_budget().threads > 1;
+    reads_ahead_ = !read_ahead_->in_child() && !reader_->packed() && source_->is_here() && !locate_from && select.is_none() &&
+                   rename.is_none() && cpu_budget().threads > 1;
   }
 
-  ~SampleIterator() {
-    if (!read_ahead_) return;
-    if (read_ahead_->in_child()) {
-      static_cast<void>(read_ahead_.release());
-      return;
-    }
-    const py::gil_scoped_release release;
-    read_ahead_.reset();  // before the memory that it writes to
-  }
+  ~SampleIterator() { drop_reads(); }
 
   // The next sample. After an error the reader goes on behind what was wrong, if it can.
   py::dict next() {
     if (busy_) throw py::value_error("this ShardReader is being read by another thread, or by its own select or rename; give each its own");
-    if (read_ahead_ && read_ahead_->in_child())
+    if (reads_ && read_ahead_->in_child())
       throw Error(ErrorKind::unavailable, source_->name() + ": this ShardReader was made before fork(), and its thread does not exist in "
                                                             "the child process; make a new one there");
     const Busy busy(busy_);
@@ -60,8 +86,8 @@ class SampleIterator {
     const Upcoming first = std::move(upcoming_.front());
     upcoming_.pop_front();
     bytes_ahead_ -= first.bytes;
+    if (first.job > 0) finish(first.job);  // of an error, too: what its sample has so far may be handed out by the next call
     if (first.error) std::rethrow_exception(first.error);
-    if (first.job > 0) finish(first.job);
     return first.sample;
   }
 
@@ -75,7 +101,7 @@ class SampleIterator {
     bool last = false;  // an error, or the end: what is behind it is looked at when it was handed out
   };
   static constexpr size_t kMostAhead = 64;
-  static constexpr int64_t kBytesAhead = 256 << 10;  // more would come from memory that malloc gives back and takes anew
+  static constexpr int64_t kBytesAhead = 4 << 20;
   static constexpr int64_t kOwnJob = 32 << 10;     // smaller files are read with their headers
 
   Upcoming parse() {
@@ -96,13 +122,21 @@ class SampleIterator {
   void finish(int64_t job) {
     try {
       const py::gil_scoped_release release;
-      read_ahead_->finish(job);
+      reads_->finish(job);
     } catch (...) {
       ended_ = true;
       in_sample_ = false;
+      drop_reads();
       upcoming_.clear();
       throw;
     }
+  }
+
+  // Before the memory goes that is read into.
+  void drop_reads() {
+    if (!reads_ || read_ahead_->in_child()) return;
+    const py::gil_scoped_release release;
+    reads_->drop(*source_);
   }
 
   py::dict next_sample() {
@@ -183,8 +217,8 @@ class SampleIterator {
     if (!bytes) throw py::error_already_set();
     const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
     if (reads_ahead_ && size >= kOwnJob) {
-      if (!read_ahead_) read_ahead_ = std::make_unique<ReadAhead>(source_);
-      job_ = read_ahead_->add(file_.entry.offset, into);
+      if (!reads_) reads_ = &read_ahead_->reads();
+      job_ = reads_->add(*source_, file_.entry.offset, into);
       job_bytes_ += size;
     } else if (reader_->is_buffered(size)) {
       reader_->read(into);
@@ -235,7 +269,8 @@ class SampleIterator {
   std::deque<Upcoming> upcoming_;
   int64_t bytes_ahead_ = 0;
   int64_t job_ = 0, job_bytes_ = 0;  // of the sample in work
-  std::unique_ptr<ReadAhead> read_ahead_;  // behind upcoming_, whose memory it writes to
+  const std::shared_ptr<SharedReadAhead> read_ahead_;
+  ReadAhead* reads_ = nullptr;  // its thread, once this reader has a job for it
 
   ShardFile file_;         // from the reader, valid when has_file_
   bool has_file_ = false;
@@ -250,10 +285,13 @@ class SampleIterator {
 }  // namespace
 
 void bind_shards(py::module_& m) {
+  py::class_<SharedReadAhead, std::shared_ptr<SharedReadAhead>>(m, "ReadAhead").def(py::init<>());
+
   py::class_<SampleIterator>(m, "ShardReader")
-      .def(py::init<const py::object&, const py::object&, const py::object&, const py::object&, int64_t, std::optional<int64_t>>(),
+      .def(py::init<const py::object&, const py::object&, const py::object&, const py::object&, int64_t, std::optional<int64_t>,
+                    std::shared_ptr<SharedReadAhead>>(),
            py::arg("source"), py::kw_only(), py::arg("select") = py::none(), py::arg("rename") = py::none(),
-           py::arg("suffixes") = py::none(), py::arg("start") = 0, py::arg("locate_from") = py::none())
+           py::arg("suffixes") = py::none(), py::arg("start") = 0, py::arg("locate_from") = py::none(), py::arg("read_ahead") = nullptr)
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &SampleIterator::next);
 

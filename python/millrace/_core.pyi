@@ -202,6 +202,11 @@ class LocatedFile:
     def size(self) -> int: ...
     def read(self) -> bytes: ...
 
+class ReadAhead:
+    """A thread that reads large files of local shards before they are asked for, for one ShardReader after the other."""
+
+    def __init__(self) -> None: ...
+
 class ShardReader:
     """The samples of one tar shard, from first to last, as dicts: `{"__key__": str, "__url__": source.name, suffix: bytes, ...}`.
 
@@ -216,6 +221,7 @@ class ShardReader:
         suffixes: only these are read; the others' samples come all the same.
         locate_from: files of at least so many bytes come as LocatedFile, to be read later, when the archive is not packed.
         start: so many samples are passed over; their content is not read when the archive is not packed.
+        read_ahead: its thread is used instead of one of the reader's own, which starts anew for every shard.
 
     Raises CorruptDataError with the archive's name and the offset of the header for a damaged or cut archive: the shard ends there,
     without the sample in work; ValueError for a suffix that is twice in a sample: the next call goes on behind the second one;
@@ -231,6 +237,7 @@ class ShardReader:
         suffixes: Optional[Iterable[str]] = None,
         start: int = 0,
         locate_from: Optional[int] = None,
+        read_ahead: Optional[ReadAhead] = None,
     ) -> None: ...
     def __iter__(self) -> "ShardReader": ...
     def __next__(self) -> dict[str, Any]: ...

@@ -77,6 +77,7 @@ class ShardFlow:
         self._shards, self._context = shards, context
         self._shard, self._sample = own or (0, 0)
         self._stride, self._offset = 1, 0
+        self._read_ahead = _core.ReadAhead()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         shards, found = self._shards, self._shard + self._sample > 0
@@ -131,7 +132,12 @@ class ShardFlow:
         is_here = isinstance(source, str) or source.is_here
         located = _LOCATED_BYTES if is_here and self._reads_later() else None
         return _core.ShardReader(
-            source, select=shards.select_files, rename=shards.rename_files, start=self._sample, locate_from=located
+            source,
+            select=shards.select_files,
+            rename=shards.rename_files,
+            start=self._sample,
+            locate_from=located,
+            read_ahead=self._read_ahead,
         )
 
     def _own(self, sample: Any) -> Any:
