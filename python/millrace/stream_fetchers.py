@@ -142,7 +142,7 @@ class StreamFetcher:
     def _ticket(self, picture: Any) -> int:
         if type(picture) is not Picture:
             raise TypeError(
-                f"field {self._job.position!r} of a sample is not the shard's picture but {type(picture).__name__}: a select() replaced it. "
+                f"field {self._job.position!r} of a sample is not the shard's picture but {type(picture).__name__}: select() replaced it. "
                 'Give the loader native="never", or do that in map_tuple()'
             )
         return self._tickets.add(picture.content, picture.url, picture.key, picture.number, picture.number_of_pass)

@@ -309,6 +309,27 @@ def in_turn(wds, DataLoader, shards, workers):
     return list(loader.with_length(math.ceil(100 / 4)))
 
 
+def with_transforms(wds, DataLoader, shards, workers, transform):
+    """Pictures through torchvision's transforms, labels cast: what runs natively."""
+    dataset = wds.WebDataset(shards, shardshuffle=False).decode("pil").to_tuple("jpg;png", "cls", "__key__").map_tuple(transform, int)
+    return DataLoader(dataset, batch_size=4, num_workers=workers)
+
+
+def contrastive_with_transforms(wds, DataLoader, shards, workers, transform):
+    """contrastive(), with torchvision's transforms."""
+    steps = [wds.SimpleShardList(shards), wds.split_by_node, wds.split_by_worker, wds.tarfile_to_samples(handler=go_on)]
+    steps += [wds.select(has_caption_and_picture), wds.decode("pilrgb", handler=go_on), wds.rename(image="jpg;png", text="txt")]
+    steps += [wds.map_dict(image=transform, text=tokenize), wds.to_tuple("image", "text", "__key__"), wds.batched(3, partial=False)]
+    return DataLoader(wds.DataPipeline(*steps).with_epoch(4), batch_size=None, num_workers=workers)
+
+
+def diffusion_with_transforms(wds, DataLoader, shards, workers, transform):
+    """Dicts, by the loader's collation."""
+    only = {"image": "jpg", "text": "txt", "__key__": "__key__"}
+    dataset = wds.WebDataset(shards, shardshuffle=False).decode("pil").compose(wds.filters.rename(keep=False, **only))
+    return DataLoader(dataset.map_dict(image=transform), batch_size=4, num_workers=workers)
+
+
 #: Scripts whose order is given.
 ORDERED = [
     readme, classification, contrastive, contrastive_validation, repeated_and_cut, rebatched, dicts_of_a_diffusion_trainer, sound,

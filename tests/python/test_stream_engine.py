@@ -166,7 +166,8 @@ def test_declared_epochs_count_for_each_worker(folder, keywords, workers):
 
 
 def test_with_workers_found_out_epochs_count_for_the_rank(folder):
-    assert_same(loaded(stream(folder).with_epoch(12), batch_size=4, num_workers="auto"), by_python(stream(folder).with_epoch(12), batch_size=4))
+    declared = stream(folder).with_epoch(12)
+    assert_same(loaded(declared, batch_size=4, num_workers="auto"), by_python(stream(folder).with_epoch(12), batch_size=4))
 
 
 def test_a_state_of_python_code_goes_on_in_the_engine(folder):

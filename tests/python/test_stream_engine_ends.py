@@ -97,6 +97,17 @@ def test_labels_that_cannot_be_read(tmp_path):
             next(iter(DataLoader(dataset, batch_size=2, native=native)))
 
 
+def test_a_select_that_replaces_a_picture(folder):
+    def thumbnail(sample):
+        sample["jpg"] = sample["jpg"].resize((4, 4))
+        return True
+
+    dataset = WebDataset(f"{folder}/s-0.tar").slice(1).decode("pil").select(thumbnail).to_tuple("jpg", "cls").map_tuple(FIXED)
+    with pytest.raises(TypeError, match="not the shard's picture but Tensor: select.. replaced it. .*native=\"never\""):
+        next(iter(DataLoader(dataset, batch_size=1)))
+    assert len(list(DataLoader(dataset, batch_size=1, native="never"))) == 1
+
+
 def test_on_error_says_what_streams_have_instead(folder):
     for on_error in ("skip", "replace"):
         with pytest.raises(millrace.UnavailableError, match=f'on_error="{on_error}" .*give a WebDataset a handler instead: decode'):

@@ -1,4 +1,4 @@
-"""What `wds.` names after `from millrace.datasets import webdataset as wds`: lists of steps, WebLoader, and errors that say what to write."""
+"""What `wds.` names after `from millrace.datasets import webdataset as wds`: lists of steps, WebLoader, errors that say what to write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def pipeline(shards, *before, source=wds.SimpleShardList, **options):
 
 
 def test_a_list_of_steps_is_the_same_pipeline(shards):
-    steps = [wds.SimpleShardList(shards), None, wds.tarfile_to_samples(), [wds.decode(), wds.shuffle(0), wds.to_tuple("cls")], wds.batched(4)]
+    for_samples = [wds.decode(), wds.shuffle(0), wds.to_tuple("cls")]
+    steps = [wds.SimpleShardList(shards), None, wds.tarfile_to_samples(), for_samples, wds.batched(4)]
     listed = wds.DataPipeline(*steps)
     chained = WebDataset(shards, nodesplitter=None, workersplitter=None, empty_check=False).decode().to_tuple("cls").batched(4)
     assert isinstance(listed, WebDataset) and listed.stages == chained.stages and listed.shards == chained.shards
@@ -171,7 +172,7 @@ class Urls(IterableDataset):
     "wrong, message",
     [
         (lambda: wds.DataPipeline(), "has no steps: begin with SimpleShardList"),
-        (lambda: wds.DataPipeline(wds.SimpleShardList("a.tar"), wds.split_by_node, iter), r"split_by_node, iter\) has no tarfile_to_samples"),
+        (lambda: wds.DataPipeline(wds.SimpleShardList("a.tar"), wds.split_by_node, iter), r"_node, iter\) has no tarfile_to_samples"),
         (lambda: wds.DataPipeline(Urls(), wds.tarfile_to_samples()), r"not of Urls; for shards with weights mix pipelines"),
         (lambda: pipeline("a.tar", iter, source=wds.ResampledShards), "iter stands behind ResampledShards"),
         (lambda: wds.ResampledShards("a.tar", nshards=7), r"declare the epoch in samples or batches: \.with_epoch"),
@@ -196,10 +197,10 @@ def test_names_that_are_not_there(name, remedy):
     assert not hasattr(wds, name)
 
 
-@pytest.mark.parametrize("name, remedy", [("ddp_equalize", r"use \.with_epoch\(n\)"), ("pipe", r"use \.compose"), ("nothing", "'nothing'$")])
+@pytest.mark.parametrize("name, remedy", [("ddp_equalize", r": use \.with_epoch\(n\)"), ("pipe", r": use \.compose"), ("nothing", "$")])
 def test_methods_that_are_not_there(shards, name, remedy):
     for thing in (WebDataset(shards), wds.WebLoader(WebDataset(shards))):
-        with pytest.raises(AttributeError, match=f"'{type(thing).__name__}' object has no attribute '{name}'.*{remedy}|{remedy}"):
+        with pytest.raises(AttributeError, match=f"'{type(thing).__name__}' object has no attribute '{name}'{remedy}"):
             getattr(thing, name)
         assert not hasattr(thing, name)
 

@@ -10,8 +10,8 @@ from .mixture import Mixture
 class WebLoader(Mixture):
     """millrace.DataLoader(...), whose batches go through further stages: `.unbatched().shuffle(1000).batched(64).with_epoch(500)`.
 
-    The arguments are the loader's. Stages behind it run in the consumer's thread. Without any, millrace.DataLoader itself does the same, and
-    has len(), stats() and explain(), which are `loader`'s here. state_dict() has the loader's state in it, and reads again what is held behind.
+    The arguments are the loader's. Stages behind it run in the consumer's thread. Without any, millrace.DataLoader does the same, and
+    has len(), stats() and explain(), which are `loader`'s here. state_dict() has the loader's state in it; what is held behind is read again.
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:
