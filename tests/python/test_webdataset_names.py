@@ -80,6 +80,10 @@ def test_functions_for_shards(shards):
         def run(self, urls):
             yield from list(urls)[::2]
 
+    def split_by_node(urls):
+        return urls
+
+    assert pipeline(shards, split_by_node).shards.nodesplitter not in (None, "auto")
     ends = [sum(LENGTHS[:i]) for i in range(len(LENGTHS) + 1)]
     chosen = pipeline(shards, last_first, EverySecond(), wds.split_by_worker)
     assert list(chosen) == [*range(ends[3], ends[4]), *range(ends[1], ends[2])]

@@ -176,9 +176,14 @@ def _name(step: Any) -> str:
 _SPLITTERS = {"split_by_node": "nodesplitter", "split_by_worker": "workersplitter", "single_node_only": "", "non_empty": ""}
 
 
+def _is_known(step: Any) -> bool:
+    """Whether it is one of split.py, or the package's of that name; a script may have a function so called."""
+    return _name(step) in _SPLITTERS and step.__module__.partition(".")[0] in ("millrace", "webdataset")
+
+
 def _of_shards(source: Any, steps: Sequence[Any], reading: TarfileToSamples) -> WebDataset:
-    own = [step for step in steps if not isinstance(step, Shuffle) and _name(step) not in _SPLITTERS]
-    known = {_SPLITTERS[_name(step)] for step in steps if _name(step) in _SPLITTERS}
+    own = [step for step in steps if not isinstance(step, Shuffle) and not _is_known(step)]
+    known = {_SPLITTERS[_name(step)] for step in steps if _is_known(step)}
     if own and source.resampled:
         raise ValueError(f"{_name(own[0])} stands behind ResampledShards, of which each reader draws; use SimpleShardList, or no step")
     splitters: dict[str, Any] = {name: "auto" if name in known else None for name in ("nodesplitter", "workersplitter")}
