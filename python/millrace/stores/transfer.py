@@ -121,7 +121,7 @@ class Transfer:
         """(the object's size and version, when the store was asked for them). Those of a whole entry, where it cannot be reached."""
         entry = await asyncio.to_thread(cache.find_any, self.location.url)
         try:
-            retries = self.settings.retries if entry is None else min(RETRIES_OF_WHOLE, self.settings.retries)
+            retries = None if entry is None else min(RETRIES_OF_WHOLE, self.settings.retries)
             return await self._retrying(self._look, retries=retries), asked_at
         except GaveUp as error:
             if entry is None or not error.unreachable:
@@ -300,7 +300,9 @@ class Transfer:
     async def _retrying(
         self, attempt: Callable[[], Awaitable[Any]], patience: Patience | None = None, retries: int | None = None
     ) -> Any:
-        patience, retries = patience or Patience(), self.settings.retries if retries is None else retries
+        """`retries`: fewer than usual, where there is another answer: then the user is not told."""
+        patience, tells = patience or Patience(), retries is None
+        retries = self.settings.retries if retries is None else retries
         while True:
             try:
                 return await attempt()
@@ -315,7 +317,7 @@ class Transfer:
                     gave_up = GaveUp(final)
                     gave_up.unreachable = True
                     raise gave_up from error
-                if patience.failures == TOLD_AT < retries:
+                if patience.failures == TOLD_AT and tells:
                     left = retries + 1 - TOLD_AT
                     self.owner.engine.tell(self.location, f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
                                            f"{getattr(final, 'strerror', None) or final}")
