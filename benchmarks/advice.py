@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import statistics
 import sys
 import tempfile
@@ -21,8 +20,8 @@ from typing import Any
 import torch
 
 import millrace
-from benchmarks.harness import revision
-from benchmarks.probes import machine
+from benchmarks.harness import run_facts
+from benchmarks.runs import stored
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
@@ -68,7 +67,7 @@ def cases(folder: str, scale: float) -> list[Case]:
 
 
 def measure(chosen: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
-    common = {"machine": machine(), "revision": revision(), "millrace": millrace.__version__, "torch": torch.__version__}
+    common = {**run_facts(("torch",)), "millrace": millrace.__version__}
     for repeat in range(rounds):
         for case in chosen:
             before, foretold, after, suggestion = followed(case)
@@ -112,12 +111,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         all_cases = [*cases(make_jpeg_folder(Path(folder) / "pictures", size=(400, 300)), arguments.scale), *CASES]
         chosen = [case for case in all_cases if not arguments.case or any(word in case.name for word in arguments.case)]
-        records = []
-        Path(arguments.out).parent.mkdir(parents=True, exist_ok=True)
-        with open(arguments.out, "a") as file:
-            for record in measure(chosen, arguments.rounds):
-                records.append(record)
-                print(json.dumps(record), file=file, flush=True)
+        records = stored(measure(chosen, arguments.rounds), arguments.out)
     print(table(records))
 
 

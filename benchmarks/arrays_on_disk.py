@@ -9,25 +9,20 @@ with `rows`.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import islice
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
-from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import revision
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.compare import rates_table
+from benchmarks.harness import run_facts
+from benchmarks.runs import Sides, rows_in_turns, run_scenarios
 
 BUFFER_CHUNKS = 8
 
@@ -130,7 +125,7 @@ class First(Sampler):
         return min(self.count, len(self.sampler))
 
 
-def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+def loaders(scenario: ArrayScenario, path: str) -> Sides:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches.
 
     torch's sides read in the same order as ours, which suits h5py's and zarr's caches as well as any; `_random` in any order.
@@ -142,7 +137,7 @@ def loaders(scenario: ArrayScenario, path: str) -> dict[str, tuple[int, Callable
     chunk_bytes = 4 * scenario.chunk * int(np.prod(scenario.row))
     ours = (Zarr if scenario.is_zarr else HDF5)(path, "x", cache_bytes=3 * BUFFER_CHUNKS * chunk_bytes)
     naive = (ZarrRows if scenario.is_zarr else H5Rows)(path, scenario.rows)
-    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
+    sides: Sides = {}
 
     def add(name: str, workers: int, cls: type, dataset: Dataset, **extra) -> None:
         loader = cls(dataset, scenario.batch, num_workers=workers, persistent_workers=workers > 0, **extra)
@@ -171,59 +166,26 @@ def check(name: str, scenario: ArrayScenario, batches: Iterable, limit: int | No
     assert numbers != sorted(numbers), f"{name}: the order was not shuffled"
 
 
-def timed_epoch(batches: Iterable, cpus: list[int]) -> dict:
-    timer, rows, count = probes.Epoch(cpus), 0, 0
-    start, first = time.perf_counter(), None
-    for batch in batches:
-        first = first or time.perf_counter() - start
-        rows += len(batch)
-        count += 1
-    return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
-
-
 def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     path = write(scenario, folder)
     libraries = ("zarr", "tensorstore") if scenario.is_zarr else ("h5py",)
-    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "data": {"rows": scenario.rows, "row_bytes": 4 * int(np.prod(scenario.row))},
-              "versions": {name: version(name) for name in ("torch", "numpy", *libraries) if importlib.util.find_spec(name)}}
+    common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch", "numpy", *libraries)),
+              "data": {"rows": scenario.rows, "row_bytes": 4 * int(np.prod(scenario.row))}}
     sides = loaders(scenario, path)
     for name, (_, epochs) in sides.items():
         if name.endswith("_1"):  # two workers run the same code
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, scenario, epochs(), scenario.limit if name.startswith("torch") else None)
-
-    def one_round(repeat: int) -> list[dict]:
-        records = []
-        for name in list(sides)[:: -1 if repeat % 2 else 1]:
-            workers, epochs = sides[name]
-            times = timed_epoch(epochs(), cpus)
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
-        return records
-
-    yield from quiet_rounds(rounds, one_round)
+    yield from rows_in_turns(sides, rounds, cpus, common)
 
 
 def table(records: list[dict]) -> str:
-    """One scenario, fastest first; the factor is millrace with two workers over the row, round by round."""
-    kept = [r for r in records if r["quiet"]] or records
-    by_name: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
     row_bytes = records[0]["data"]["row_bytes"]
-    lines = ["| loader | rows/s | min – max | MB/s | CPU s per 100,000 rows | millrace with 2 workers is faster by |",
-             "|---|---:|---:|---:|---:|---:|"]
-    for name, epochs in sorted(by_name.items(), key=lambda item: -statistics.median(r["rows_per_s"] for r in item[1].values())):
-        rates = [r["rows_per_s"] for r in epochs.values()]
-        factors = [by_name["millrace_2"][repeat]["rows_per_s"] / r["rows_per_s"] for repeat, r in epochs.items()]
-        low, high = interval(factors)
-        cpu = statistics.median(r["cpu_seconds"] / r["rows"] for r in epochs.values()) * 1e5
-        factor = "" if name == "millrace_2" else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | "
-                     f"{statistics.median(rates) * row_bytes / 1e6:,.0f} | {cpu:.2f} | {factor} |")
-    return "\n".join(lines)
+    return rates_table(records, "rows_per_s", "rows/s", {
+        "MB/s": (lambda r: r["rows_per_s"] * row_bytes / 1e6, ",.0f"),
+        "CPU s per 100,000 rows": (lambda r: r["cpu_seconds"] / r["rows"] * 1e5, ".2f"),
+    }, best="millrace_2")
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from benchmarks import probes
 from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, revision
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.harness import QUIET_SHARE, quiet_rounds, run_facts
+from benchmarks.runs import run_scenarios
 from millrace import DataLoader, transforms
 from millrace.datasets import ImageFolder
 
@@ -199,8 +199,7 @@ def epoch(loader: DataLoader, step: Callable[[Any], None]) -> int:
 def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]) -> Iterator[dict]:
     """One record per repeat: of each point of the grid once ("scan"), then of "auto" and the best of them, at least `rounds` quiet rounds
     and at most twice as many in all."""
-    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {"torch": torch.__version__}}
+    common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch",))}
     warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
     with tempfile.TemporaryDirectory() as folder, scenario.dataset(folder) as dataset:
         step = scenario.step()

@@ -144,11 +144,10 @@ def main() -> int:
         print(json.dumps(fresh(given.fresh, given.arguments, given.windows, given.seconds)))
         return 0
 
-    from benchmarks import probes
-    from benchmarks.harness import revision
+    from benchmarks.harness import run_facts
 
     make_data(given.folder, given.photos)
-    facts = {"run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(), "machine": probes.machine()}
+    facts = run_facts()
     wrong = 0
     for number in range(given.rounds):
         for scenario in given.scenario:

@@ -15,7 +15,7 @@ class NotTheSame(AssertionError):
     """A loader does not deliver what the scenario asks for; its numbers would mean nothing."""
 
 
-def observe(job: Job, batches, keep: int = 32) -> tuple[dict, np.ndarray]:
+def observe(batches, keep: int = 32) -> tuple[dict, np.ndarray]:
     """Runs through one epoch; returns what check_epoch() wants to know, and the first `keep` images."""
     shapes, dtypes, labels, kept = [], set(), [], []
     total = squares = values = 0.0

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
-import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import PIL
-import torch
 from PIL import Image, features
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.compare import told
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, stored
 from benchmarks.scenarios.imagenet import epoch_indices, list_samples
 from millrace import _core, transforms
 from millrace.datasets import ImageFolder
@@ -97,29 +93,24 @@ def measure(images: str, name: str, count: int, rounds: int, cpus: list[int]) ->
         print(f"{name}: writing and checking", file=sys.stderr, flush=True)
         files = [path.read_bytes() for path in write_pictures(images, name, count, Path(place))]
         check(files)
-        common = {
-            "scenario": name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-            "machine": probes.machine(), "data": {"pictures": len(files), "bytes": sum(map(len, files))},
-            "versions": {"pillow": PIL.__version__, "numpy": np.__version__,
-                         **{library: features.version(library) for library in ("zlib_ng", "zlib", "webp", "libjpeg_turbo")}}}
+        common = {"scenario": name, "cpus": len(cpus), **run_facts(("pillow", "numpy")),
+                  "data": {"pictures": len(files), "bytes": sum(map(len, files))}}
+        common["versions"] |= {library: features.version(library) for library in ("zlib_ng", "zlib", "webp", "libjpeg_turbo")}
         epochs = sides(Path(place), files)
         for kinds in epochs.values():
             for epoch in kinds.values():
                 epoch()
-        quiet = repeat = 0
-        while quiet < rounds and repeat < 2 * rounds:
-            records, others = [], []
+
+        def one_round(repeat: int) -> list[dict]:
+            records = []
             for kind, both in epochs.items():
                 for side in list(both)[:: -1 if repeat % 2 else 1]:
                     timer = probes.Epoch(cpus)
                     both[side]()
-                    took = timer.stop()
-                    others.append(took["others_share"])
-                    records.append({**common, "kind": kind, "loader": side, "repeat": repeat, **took})
-            calm = max(others) <= QUIET_SHARE
-            yield from ({**record, "quiet": calm} for record in records)
-            quiet += calm
-            repeat += 1
+                    records.append({**common, "kind": kind, "loader": side, "repeat": repeat, **timer.stop()})
+            return records
+
+        yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:
@@ -135,9 +126,8 @@ def table(records: list[dict]) -> str:
             took = {side: {r["repeat"]: r["cpu_seconds"] for r in mine if (r["kind"], r["loader"]) == (kind, side)}
                     for side in ("millrace", "pillow")}
             ratios = [took["pillow"][repeat] / seconds for repeat, seconds in took["millrace"].items()]
-            low, high = interval(ratios)
             cells += [f"{data['pictures'] / statistics.median(took[side].values()):,.0f}" for side in took]
-            cells.append(f"{statistics.median(ratios):.2f} × ({low:.2f} – {high:.2f})")
+            cells.append(told(ratios))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -150,18 +140,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="benchmarks/results/codecs/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(1)
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    records = []
-    with open(arguments.out, "a") as out:
-        for name in arguments.format:
-            for record in measure(arguments.images, name, arguments.count, arguments.rounds, cpus):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
-    calm = sum(r["quiet"] and r["kind"] == "whole" and r["loader"] == "millrace" for r in records)
-    print(f"{records[0]['machine']['cpu']}, quiet rounds: {calm}\n\n{table(records)}")
+    cpus, records = hold_to_cpus(1), []
+    for name in arguments.format:
+        records += stored(measure(arguments.images, name, arguments.count, arguments.rounds, cpus), arguments.out)
+    print(f"{rounds_told(records, 'whole')}\n\n{table(records)}")
 
 
 if __name__ == "__main__":

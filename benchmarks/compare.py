@@ -13,6 +13,7 @@ import json
 import random
 import statistics
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
@@ -42,15 +43,44 @@ def interval(values: list[float], statistic: Callable = statistics.median, draws
     return drawn[round(0.025 * (draws - 1))], drawn[round(0.975 * (draws - 1))]
 
 
-def factors(run: list[dict], loader: str, against: str) -> list[float]:
-    """images/s of `against` over that of `loader`, for each round that both have."""
-    ours = {r["repeat"]: r["images_per_s"] for r in kept_epochs(run, against)}
-    theirs = {r["repeat"]: r["images_per_s"] for r in kept_epochs(run, loader)}
+def factors(run: list[dict], loader: str, against: str, value: Callable[[dict], float] = itemgetter("images_per_s")) -> list[float]:
+    """The value of `against` over that of `loader`, for each round that both have."""
+    ours = {r["repeat"]: value(r) for r in kept_epochs(run, against)}
+    theirs = {r["repeat"]: value(r) for r in kept_epochs(run, loader)}
     return [ours[repeat] / theirs[repeat] for repeat in sorted(ours.keys() & theirs.keys())]
 
 
-def summary(run: list[dict], loader: str, against: str) -> dict:
-    """The numbers of one row; None where nothing was measured."""
+def told(ratios: list[float], form: str = ".2f", unit: str = "×") -> str:
+    """Their median and its interval."""
+    low, high = interval(ratios)
+    return f"{statistics.median(ratios):{form}} {unit} ({low:{form}} – {high:{form}})"
+
+
+def rates_table(
+    run: list[dict], rate: str, heading: str, columns: dict[str, tuple[Callable[[dict], float | None], str]], best: str = "millrace",
+    scale: float = 1, form: str = ",.0f",
+) -> str:
+    """The loaders of one scenario, fastest first: the median and range of record[rate] / scale, the median of each of the columns, given as
+    (value of a record, its format), and by how much `best` is faster: of the loaders whose names begin so, the fastest one."""
+    rates = {}
+    for loader in dict.fromkeys(r["loader"] for r in run if r["kind"] == "epoch"):
+        rates[loader] = [r[rate] / scale for r in kept_epochs(run, loader)]
+    order = sorted(rates, key=lambda loader: -statistics.median(rates[loader]))
+    fastest = next(loader for loader in order if loader.startswith(best))
+    names = ["loader", heading, "min – max", *columns, f"{best} is faster by"]
+    lines = [f"| {' | '.join(names)} |", f"|---|{'---:|' * (len(names) - 1)}"]
+    for loader in order:
+        cells = [loader, f"**{statistics.median(rates[loader]):{form}}**", f"{min(rates[loader]):{form}} – {max(rates[loader]):{form}}"]
+        for value, shape in columns.values():
+            values = [value(r) for r in kept_epochs(run, loader)]
+            cells.append("" if None in values else f"{statistics.median(values):{shape}}")
+        cells.append("" if loader == fastest else told(factors(run, loader, fastest, itemgetter(rate))))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def summary(run: list[dict], loader: str) -> dict:
+    """The numbers of one row but the factor; None where nothing was measured."""
     def values(kind: str, field: str) -> list[float]:
         return [r[field] for r in run if r["kind"] == kind and r["loader"] == loader and not r.get("warmup")]
 
@@ -58,20 +88,18 @@ def summary(run: list[dict], loader: str, against: str) -> dict:
     rates = [r["images_per_s"] for r in epochs]
     first = values("first", "seconds")
     peak, torch_only = values("memory", "peak_pss_bytes"), values("memory", "import_torch_pss_bytes")
-    pairs = factors(run, loader, against)
     return {
         "loader": loader, "rate": statistics.median(rates), "low": min(rates), "high": max(rates), "epochs": len(epochs),
         "cpu": statistics.median(r["cpu_s_per_1000"] for r in epochs), "others": max(r["others_share"] for r in epochs),
         "first_ms": statistics.median(first) * 1000 if first else None,
         "memory_mb": (max(peak) - min(torch_only)) / 1e6 if peak else None,
-        "factor": statistics.median(pairs) if pairs else None, "interval": interval(pairs) if pairs else None,
     }
 
 
 def table(run: list[dict], against: str = "millrace") -> str:
     """One scenario at one number of workers, fastest first."""
     loaders = {r["loader"] for r in run if r["kind"] == "epoch"}
-    rows = sorted((summary(run, loader, against) for loader in loaders), key=lambda row: -row["rate"])
+    rows = sorted((summary(run, loader) for loader in loaders), key=lambda row: -row["rate"])
     lines = ["| loader | images/s | min – max | CPU s per 1,000 | first batch, ms | memory above torch, MB | "
              f"{against} is faster by |", "|---|---:|---:|---:|---:|---:|---:|"]
 
@@ -79,8 +107,8 @@ def table(run: list[dict], against: str = "millrace") -> str:
         return "" if value is None else f"{value:,.0f}"
 
     for r in rows:
-        alone = r["loader"] == against or r["factor"] is None
-        factor = "" if alone else "{:.2f} × ({:.2f} – {:.2f})".format(r["factor"], *r["interval"])
+        ratios = factors(run, r["loader"], against) if r["loader"] != against else []
+        factor = told(ratios) if ratios else ""
         lines.append(f"| {r['loader']} | **{r['rate']:,.0f}** | {r['low']:,.0f} – {r['high']:,.0f} | {r['cpu']:.2f} | "
                      f"{number(r['first_ms'])} | {number(r['memory_mb'])} | {factor} |")
     return "\n".join(lines)

@@ -10,7 +10,6 @@ batches. Each repeat is one line of JSON, as harness.py stores them, with `rows`
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -18,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -26,9 +24,9 @@ import torch
 from PIL import Image
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import revision
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.compare import factors, kept_epochs, told
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import run_scenarios
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,7 @@ def measure(scenario: FeedScenario, rounds: int, cpus: list[int], steps_ms: Iter
         made = sides(scenario, make_dataset(scenario, folder))
         print(f"{scenario.name}: checking", file=sys.stderr, flush=True)
         check(made)
-        common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-                  "machine": probes.machine(), "versions": {"torch": version("torch")}}
+        common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch",))}
 
         def one_round(repeat: int) -> list[dict]:
             records = []
@@ -130,19 +127,18 @@ def measure(scenario: FeedScenario, rounds: int, cpus: list[int], steps_ms: Iter
 
 def table(records: list[dict]) -> str:
     """The cost is the wall time of the watched epoch over that of the plain one, round by round."""
-    kept = [r for r in records if r["quiet"]] or records
     lines = ["| step | plain, rows/s | watched, rows/s | cost of watching | every | looked at | its CPU time, of the wall |",
              "|---|---:|---:|---:|---:|---:|---:|"]
-    for step_ms in sorted({r["step_ms"] for r in kept}):
-        plain, watched = ({r["repeat"]: r for r in kept if r["loader"] == f"{name}_{step_ms:g}ms"} for name in ("plain", "watched"))
-        costs = [100 * (watched[n]["seconds"] / watched[n]["batches"] / (plain[n]["seconds"] / plain[n]["batches"]) - 1) for n in plain]
-        low, high = interval(costs)
-        looked = [r["looked"] for r in watched.values()]
-        cpu = statistics.median((r["looked"]["seconds"] + r["looked"]["handing_seconds"]) / r["seconds"] for r in watched.values())
-        rates = (statistics.median(r["rows_per_s"] for r in side.values()) for side in (plain, watched))
+    for step_ms in sorted({r["step_ms"] for r in records}):
+        names = [f"{name}_{step_ms:g}ms" for name in ("plain", "watched")]
+        plain, watched = (kept_epochs(records, name) for name in names)
+        costs = [100 * (ratio - 1) for ratio in factors(records, *names, lambda r: r["seconds"] / r["batches"])]
+        looked = [r["looked"] for r in watched]
+        cpu = statistics.median((r["looked"]["seconds"] + r["looked"]["handing_seconds"]) / r["seconds"] for r in watched)
+        rates = (statistics.median(r["rows_per_s"] for r in side) for side in (plain, watched))
         count = statistics.median(each["examined"] for each in looked)
         lines.append(f"| {step_ms:g} ms | {next(rates):,.0f} | {next(rates):,.0f} | "
-                     f"**{statistics.median(costs):.2f} %** ({low:.2f} – {high:.2f}) | "
+                     f"{told(costs, unit='%')} | "
                      f"{looked[-1]['every']} | {count:.0f} | {100 * cpu:.2f} % |")
     return "\n".join(lines)
 

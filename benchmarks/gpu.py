@@ -17,7 +17,6 @@ interval of the ratios within rounds.
 from __future__ import annotations
 
 import argparse
-import datetime
 import io
 import json
 import statistics
@@ -35,8 +34,7 @@ from torch.utils.data import TensorDataset
 
 import millrace
 from benchmarks.compare import interval
-from benchmarks.harness import revision
-from benchmarks.probes import machine
+from benchmarks.harness import run_facts
 
 FOLDER = Path("benchmarks/results/gpu")
 
@@ -341,8 +339,7 @@ def main() -> None:
         raise SystemExit("there is no CUDA device here; --fake is a dry run without one")
     rounds = 2 if arguments.fake else arguments.rounds
     gpu = "fake" if arguments.fake else torch.cuda.get_device_name()
-    common = {"run": datetime.datetime.now().isoformat(timespec="seconds"), "revision": revision(), "machine": machine(), "gpu": gpu,
-              "torch": torch.__version__, "kind": "gpu"}  # fmt: skip
+    common = {**run_facts(("torch",)), "gpu": gpu, "kind": "gpu"}
     with tempfile.TemporaryDirectory() as folder:
         for scenario in arguments.scenarios or BASE:
             sides = photos(here, Path(folder)) if scenario == "photos" else {"link": link, "step": step}[scenario](here)

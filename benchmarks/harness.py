@@ -15,10 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -108,6 +110,29 @@ def revision() -> str:
     return (commit + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))) if commit else "unknown"
 
 
+def run_facts(packages: Iterable[str] = ()) -> dict[str, Any]:
+    """When it is, the commit, the machine, and the versions of those packages that are installed: what every record says of its run."""
+    versions = {}
+    for package in packages:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return {"run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(), "machine": probes.machine(), "versions": versions}
+
+
+def quiet_rounds(
+    rounds: int, one_round: Callable[[int], list[dict]], counts: Callable[[dict], bool] = lambda record: True
+) -> Iterator[dict]:
+    """The records of one_round(0), one_round(1), ..., each with `quiet`: whether nobody else used much of the CPUs in its round, by the
+    `others_share` of the records that count. At least `rounds` quiet rounds, at most twice as many in all."""
+    quiet = repeat = 0
+    while quiet < rounds and repeat < 2 * rounds:
+        records = one_round(repeat)
+        calm = max((record["others_share"] for record in records if counts(record)), default=0.0) <= QUIET_SHARE
+        yield from ({**record, "quiet": calm} for record in records)
+        quiet += calm
+        repeat += 1
+
+
 @dataclass
 class Plan:
     """How much is measured; anything may be 0. memory_pause_s: see peak_memory()."""
@@ -128,8 +153,7 @@ def measure(scenario: str, names: list[str], workers: int, root: str, plan: Plan
     cpus = choose_cpus(workers)
     job = Job(SCENARIOS[scenario], root, workers, plan.images_per_worker * workers)
     samples = list_samples(root)
-    common = {"scenario": scenario, "workers": workers, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"),
-              "revision": revision(), "machine": probes.machine(),
+    common = {"scenario": scenario, "workers": workers, "cpus": len(cpus), **run_facts(),
               "data": {"files": len(samples), "mean_bytes": round(sum(os.path.getsize(p) for p, _ in samples) / len(samples))}}
     names = sorted(names, key=lambda n: REFERENCES.index(n) if n in REFERENCES else len(REFERENCES))  # the reference goes first
     with ExitStack() as stack:
@@ -175,9 +199,8 @@ def checked_sides(stack: ExitStack, names: list[str], job: Job, cpus: list[int],
 
 
 def timed_rounds(sides: dict[str, SideProcess], job: Job, plan: Plan, say: Callable[[str], None]) -> Iterator[dict]:
-    """At least plan.rounds quiet rounds, at most twice as many in all; every epoch of every round is a record."""
-    quiet = repeat = 0
-    while quiet < plan.rounds and repeat < 2 * plan.rounds:
+    """Every epoch of every round is a record."""
+    def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             say(f"{name}: round {repeat}")
@@ -188,11 +211,9 @@ def timed_rounds(sides: dict[str, SideProcess], job: Job, plan: Plan, say: Calla
             records.append({**sides[name].facts, "kind": "epoch", "repeat": repeat, **times,
                             "images_per_s": times["images"] / times["seconds"],
                             "cpu_s_per_1000": times["cpu_seconds"] * 1000 / times["images"]})
-        calm = max((r["others_share"] for r in records), default=0.0) <= QUIET_SHARE
-        for record in records:
-            yield {**record, "quiet": calm}
-        quiet += calm
-        repeat += 1
+        return records
+
+    return quiet_rounds(plan.rounds, one_round)
 
 
 def first_batches(facts: dict[str, dict], job: Job, cpus: list[int], plan: Plan, say: Callable[[str], None]) -> Iterator[dict]:

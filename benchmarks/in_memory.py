@@ -2,30 +2,25 @@
 
     python -m benchmarks.in_memory [--scenario tiny_rows wide_rows] [--rounds 7] [--out FILE.jsonl]
 
-Before anything is timed, one epoch of each side must hold every row once, unchanged. Then each round gives every side one epoch, in
-alternating direction; slow sides stop after `limit` rows. Each repeat is one line of JSON, as harness.py stores them, with `rows`.
+Before anything is timed, one epoch of each side must hold each of its rows once, unchanged: all, or `limit` of them where it is slow. Then
+each round gives every side one epoch, in alternating direction. Each repeat is one line of JSON, as harness.py stores them, with `rows`.
 """
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
-from itertools import islice
 
 import numpy as np
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, TensorDataset
 
-from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import revision
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.compare import rates_table
+from benchmarks.harness import run_facts
+from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 
 @dataclass(frozen=True)
@@ -68,14 +63,10 @@ def arrow_dataset(data: torch.Tensor, folder: str):
     return datasets.load_from_disk(folder).with_format("torch")
 
 
-def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
-    """name -> (workers, epochs); epochs() begins one epoch and returns its batches."""
+def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> Sides:
     import millrace
 
     dataset = arrow_dataset(data, folder) if scenario.arrow else TensorDataset(data)
-
-    def loader_of(cls, workers: int, **extra):
-        return cls(dataset, scenario.batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **extra)
 
     def batches_of(loader: Iterable) -> Iterable:
         return ((batch["row"],) for batch in loader) if scenario.arrow else loader
@@ -88,35 +79,31 @@ def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> dict[str,
     # The dataset is indexed with whole index lists: the quickest way within torch that was found, at the price of its interface.
     indexed = torch.utils.data.DataLoader(
         TensorDataset(data), batch_size=None, sampler=BatchSampler(RandomSampler(data), scenario.batch, False))
-    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {"numpy_alone": (0, numpy_alone), "torch_indexed": (0, lambda: indexed)}
+    sides: Sides = {"numpy_alone": (0, numpy_alone), "torch_indexed": (0, lambda: indexed)}
+    some = Some(scenario.rows, scenario.limit)
     for workers in 0, 2:
-        for name, cls, extra in (("torch", torch.utils.data.DataLoader, {}), ("millrace", millrace.DataLoader, {"native": "require"})):
-            loader = loader_of(cls, workers, **extra)
+        for name, cls, extra in (("torch", torch.utils.data.DataLoader, {"sampler": some}),
+                                 ("millrace", millrace.DataLoader, {"shuffle": True, "native": "require"})):
+            loader = cls(dataset, scenario.batch, num_workers=workers, persistent_workers=workers > 0, **extra)
             sides[f"{name}_{workers}"] = workers, lambda loader=loader: batches_of(loader)
     return sides
 
 
-def check(name: str, data: torch.Tensor, batches: Iterable) -> None:
-    """Every row of `data` once, in another order, unchanged. Raises AssertionError."""
+def limit_of(name: str, scenario: RowScenario) -> int:
+    """How many rows an epoch of this side has."""
+    return scenario.limit if name in ("torch_0", "torch_2") else scenario.rows
+
+
+def check(name: str, data: torch.Tensor, batches: Iterable, limit: int | None = None) -> None:
+    """Every row of `data` once, or `limit` of them, in another order, unchanged. Raises AssertionError."""
     numbers = []
     for (rows, *_) in batches:
         rows = torch.as_tensor(rows)
         numbers.append(rows[:, 0].long())
         assert torch.equal(rows, data[numbers[-1]]), f"{name}: rows are not those of the data"
     order = torch.cat(numbers)
-    assert torch.equal(order.sort().values, torch.arange(len(data))), f"{name}: an epoch does not hold every row once"
-    assert not torch.equal(order, torch.arange(len(data))), f"{name}: the order was not shuffled"
-
-
-def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
-    timer, rows, count = probes.Epoch(cpus), 0, 0
-    start = time.perf_counter()
-    iterator, first = iter(batches), None
-    for (batch, *_) in iterator if limit is None else islice(iterator, limit):
-        first = first or time.perf_counter() - start
-        rows += len(batch)
-        count += 1
-    return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
+    assert len(order.unique()) == len(order) == (limit or len(data)), f"{name}: an epoch does not hold every row once"
+    assert not torch.equal(order, order.sort().values), f"{name}: the order was not shuffled"
 
 
 def measure(scenario: RowScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
@@ -126,50 +113,21 @@ def measure(scenario: RowScenario, rounds: int, cpus: list[int]) -> Iterator[dic
         yield from measured(scenario, data, loaders(scenario, data, folder), rounds, cpus)
 
 
-def measured(
-    scenario: RowScenario, data: torch.Tensor, sides: dict[str, tuple[int, Callable[[], Iterable]]], rounds: int, cpus: list[int]
-) -> Iterator[dict]:
-    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
-              "versions": {name: version(name) for name in ("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow)}}
+def measured(scenario: RowScenario, data: torch.Tensor, sides: Sides, rounds: int, cpus: list[int]) -> Iterator[dict]:
+    common = {"scenario": scenario.name, "cpus": len(cpus), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
+              **run_facts(("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow))}
     for name, (_, epochs) in sides.items():
         print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
-        check(name, data, epochs())
-
-    def one_round(repeat: int) -> list[dict]:
-        records = []
-        for name in list(sides)[:: -1 if repeat % 2 else 1]:
-            workers, epochs = sides[name]
-            limit = scenario.limit // scenario.batch if name.startswith("torch") and name != "torch_indexed" else None
-            times = timed_epoch(epochs(), cpus, limit)
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
-        return records
-
-    yield from quiet_rounds(rounds, one_round)
+        check(name, data, epochs(), limit_of(name, scenario))
+    yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch[0]))
 
 
 def table(records: list[dict]) -> str:
-    """One scenario, fastest first; the factor is millrace with the row's workers over the row, round by round."""
-    kept = [r for r in records if r["quiet"]] or records
-    by_name: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
-    lines = ["| loader | rows/s | min – max | µs per batch | CPU s per 1,000,000 | first batch, ms | millrace is faster by |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
-    best = max((name for name in by_name if name.startswith("millrace")),
-               key=lambda name: statistics.median(r["rows_per_s"] for r in by_name[name].values()))
-    for name, epochs in sorted(by_name.items(), key=lambda item: -statistics.median(r["rows_per_s"] for r in item[1].values())):
-        rates = [r["rows_per_s"] for r in epochs.values()]
-        factors = [by_name[best][repeat]["rows_per_s"] / r["rows_per_s"] for repeat, r in epochs.items() if repeat in by_name[best]]
-        low, high = interval(factors)
-        batch_us = statistics.median(r["seconds"] / r["batches"] for r in epochs.values()) * 1e6
-        cpu = statistics.median(r["cpu_seconds"] / r["rows"] for r in epochs.values()) * 1e6
-        first = statistics.median(r["first_s"] for r in epochs.values()) * 1e3
-        factor = "" if name == best else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {batch_us:,.0f} | "
-                     f"{cpu:.2f} | {first:.1f} | {factor} |")
-    return "\n".join(lines)
+    return rates_table(records, "rows_per_s", "rows/s", {
+        "µs per batch": (lambda r: r["seconds"] / r["batches"] * 1e6, ",.0f"),
+        "CPU s per 1,000,000": (lambda r: r["cpu_seconds"] / r["rows"] * 1e6, ".2f"),
+        "first batch, ms": (lambda r: r["first_s"] * 1e3, ".1f"),
+    })
 
 
 def main() -> None:

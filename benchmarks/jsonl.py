@@ -4,9 +4,9 @@
 
 `texts`: 500 bytes of text, a label and three numbers a line; `numbers`: sixteen floats and a label. The files are in the page cache, and
 every side has its index (of lines, or Hugging Face's Arrow tables) before it is timed. Sides of torch's: `torch_file` seeks and reads a
-line for each sample, `torch_lines` has all lines in memory as bytes. Before anything is timed, one epoch of each side must hold every row
-once, unchanged. Then each round gives every side one epoch, in alternating direction; slow sides stop after `limit` rows. Each repeat
-is one line of JSON, as harness.py stores them, with `rows`.
+line for each sample, `torch_lines` has all lines in memory as bytes. An epoch of these slow sides has `limit` rows. Before anything is
+timed, one epoch of each side must hold each of its rows once, unchanged. Then each round gives every side one epoch, in alternating
+direction. Each repeat is one line of JSON, as harness.py stores them, with `rows`.
 """
 from __future__ import annotations
 
@@ -17,19 +17,16 @@ import os
 import random
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
-from benchmarks import probes
-from benchmarks.harness import revision
+from benchmarks.harness import run_facts
 from benchmarks.in_memory import table
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 _WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which".split()
 
@@ -118,7 +115,7 @@ def hugging_face(path: str, folder: str) -> Any:
     return loaded.with_format("torch", columns=["id", "label", "values"], output_all_columns=True, dtype=torch.float32)
 
 
-def loaders(scenario: LineScenario, folder: str) -> dict[str, tuple[int, Callable[[], Iterable]]]:
+def loaders(scenario: LineScenario, folder: str) -> Sides:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches, dicts of id, label, values and text."""
     import millrace
 
@@ -129,19 +126,19 @@ def loaders(scenario: LineScenario, folder: str) -> dict[str, tuple[int, Callabl
     torchs: dict[str, Any] = {"torch_file": FileLines(path), "torch_lines": MemoryLines(path)}
     if importlib.util.find_spec("datasets"):
         torchs["torch_hugging_face"] = hugging_face(path, folder)
-    sides: dict[str, tuple[int, Callable[[], Iterable]]] = {}
+    sides: Sides = {}
     for workers in 0, 2:
-        options = {"batch_size": scenario.batch, "shuffle": True, "num_workers": workers, "persistent_workers": workers > 0}
+        options = {"batch_size": scenario.batch, "num_workers": workers, "persistent_workers": workers > 0}
         for name, dataset in torchs.items():
-            loader = torch.utils.data.DataLoader(dataset, **options)
+            loader = torch.utils.data.DataLoader(dataset, sampler=Some(scenario.rows, scenario.limit), **options)
             sides[f"{name}_{workers}"] = workers, lambda loader=loader: loader
-        native = millrace.DataLoader(ours, native="require", **options)
+        native = millrace.DataLoader(ours, shuffle=True, native="require", **options)
         sides[f"millrace_{workers}"] = workers, lambda native=native: native
     return sides
 
 
-def check(name: str, scenario: LineScenario, batches: Iterable) -> None:
-    """Every row once, in another order, unchanged. Raises AssertionError."""
+def check(name: str, scenario: LineScenario, batches: Iterable, limit: int | None = None) -> None:
+    """Every row once, or `limit` of them, in another order, unchanged. Raises AssertionError."""
     rows = list(make_rows(scenario))
     values = torch.tensor([row["values"] for row in rows], dtype=torch.float32)
     order = []
@@ -153,45 +150,20 @@ def check(name: str, scenario: LineScenario, batches: Iterable) -> None:
         if scenario.words:
             assert list(batch["text"]) == [rows[i]["text"] for i in ids.tolist()], f"{name}: texts are not the file's"
     whole = torch.cat(order)
-    assert torch.equal(whole.sort().values, torch.arange(scenario.rows)), f"{name}: an epoch does not hold every row once"
-    assert not torch.equal(whole, torch.arange(scenario.rows)), f"{name}: the order was not shuffled"
-
-
-def timed_epoch(batches: Iterable, cpus: list[int], limit: int | None) -> dict:
-    timer, rows, count = probes.Epoch(cpus), 0, 0
-    start = time.perf_counter()
-    first = None
-    for batch in batches:
-        first = first or time.perf_counter() - start
-        rows += len(batch["id"])
-        count += 1
-        if limit is not None and rows >= limit:
-            break
-    return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
+    assert len(whole.unique()) == len(whole) == (limit or scenario.rows), f"{name}: an epoch does not hold every row once"
+    assert not torch.equal(whole, whole.sort().values), f"{name}: the order was not shuffled"
 
 
 def measure(scenario: LineScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     with tempfile.TemporaryDirectory() as folder:
         sides = loaders(scenario, folder)
-        packages = [name for name in ("torch", "datasets") if importlib.util.find_spec(name)]
-        common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-                  "machine": probes.machine(), "versions": {name: version(name) for name in packages},
+        common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch", "datasets")),
                   "data": {"rows": scenario.rows, "file_bytes": os.path.getsize(os.path.join(folder, "data.jsonl"))}}
         for name, (_, epochs) in sides.items():
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
-            check(name, scenario, epochs())
-
-        def one_round(repeat: int) -> list[dict]:
-            records = []
-            for name in list(sides)[:: -1 if repeat % 2 else 1]:
-                workers, epochs = sides[name]
-                times = timed_epoch(epochs(), cpus, scenario.limit if name.startswith("torch") else None)
-                records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                                "rows_per_s": times["rows"] / times["seconds"]})
-            return records
-
-        yield from quiet_rounds(rounds, one_round)
+            check(name, scenario, epochs(), scenario.limit if name.startswith("torch") else None)
+        yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch["id"]))
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,9 @@ from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import revision
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.compare import told
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import run_scenarios
 from millrace import DataLoader, _core, transforms
 from millrace.datasets import ImageFolder
 
@@ -104,8 +103,7 @@ def check(loader: DataLoader) -> None:
 
 def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
-    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {"torch": torch.__version__}}
+    common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch",))}
     with tempfile.TemporaryDirectory() as folder:
         loader = scenario.make(folder)
         check(loader)
@@ -136,12 +134,10 @@ def costs(records: list[dict], measured: str) -> list[float]:
 
 
 def table(records: list[dict]) -> str:
-    lines = ["| measured | without | with | costs, % (95 % interval of the median) |", "|---|---:|---:|---:|"]
+    lines = ["| measured | without | with | costs (95 % interval of the median) |", "|---|---:|---:|---:|"]
     for measured in "cpu_seconds", "seconds":
         medians = [statistics.median(r[measured] for r in records if r["loader"] == name) for name in SIDES]
-        found = costs(records, measured)
-        low, high = interval(found)
-        lines.append(f"| {measured} | {medians[0]:.3f} | {medians[1]:.3f} | {statistics.median(found):+.2f} ({low:+.2f} – {high:+.2f}) |")
+        lines.append(f"| {measured} | {medians[0]:.3f} | {medians[1]:.3f} | {told(costs(records, measured), '+.2f', '%')} |")
     return "\n".join(lines)
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import multiprocessing
 import os
 import random
@@ -33,13 +32,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, ROOT, choose_cpus, revision
+from benchmarks.compare import factors, kept_epochs, told
+from benchmarks.harness import ROOT, choose_cpus, quiet_rounds, run_facts
+from benchmarks.runs import rounds_told, stored
 
 if TYPE_CHECKING:
     from millrace.stores import DiskCache
@@ -207,8 +207,7 @@ def measured(
     from millrace.stores import DiskCache
 
     urls, local = [base + name for name in sizes], [os.path.join(data, name) for name in sizes]
-    common = {"scenario": "object_store", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "obstore")},
+    common = {"scenario": "object_store", "cpus": len(cpus), **run_facts(("torch", "obstore")),
               "data": {"shards": len(sizes), "bytes": sum(sizes.values())},
               "store": {"latency_s": LATENCY, "bytes_per_s": RATE, "connection_bytes_per_s": CONNECTION_RATE, "errors": ERRORS},
               "memory": MEMORY}
@@ -233,8 +232,9 @@ def measured(
             f"cached_new{ending}": (group, partial(in_new_process, function.__name__, urls * 8, {"cache": cache})),
             f"cached_asked{ending}": (group, partial(function, urls * 8, cache=asking)),
         }
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
+        say(f"round {repeat}")
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             group, run = sides[name]
@@ -244,35 +244,35 @@ def measured(
             times = {**timer.stop(), **own, **result}
             records.append({**common, "loader": name, "group": group, "kind": "epoch", "repeat": repeat, **times,
                             "bytes_per_s": times["bytes"] / (times["seconds"] - (0 if group == "store" else times["first_s"]))})
-        calm = max(r["others_share"] for r in records if "new" not in r["loader"] and r["group"] != "store") <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
-        say(f"round {repeat}, {quiet} quiet")
+        return records
+
+    # The server's CPU time, and that of a process of its own, look like somebody else's.
+    yield from quiet_rounds(rounds, one_round, lambda r: "new" not in r["loader"] and r["group"] != "store")
 
 
 def table(records: list[dict]) -> str:
-    kept = [r for r in records if r.get("quiet")] or [r for r in records if r["kind"] == "epoch"]
-    by_name: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
-    bulk = next((name for name in by_name if name.startswith("bulk_")), "")
+    def bytes_per_cpu_s(record: dict) -> float:
+        return record["bytes"] / record["cpu_seconds"]
+
+    names = dict.fromkeys(r["loader"] for r in records if r["kind"] == "epoch")
+    bulk = next((name for name in names if name.startswith("bulk_")), "")
     lines = ["| side | MB/s | min – max | CPU s per GB | share of | by CPU seconds |", "|---|---:|---:|---:|---:|---:|"]
-    for name, epochs in by_name.items():
-        rates = [r["bytes_per_s"] / 1e6 for r in epochs.values()]
-        base = {"store": bulk, "bytes": "local_files", "samples": "local_files_samples"}[next(iter(epochs.values()))["group"]]
-        shares = [r["bytes_per_s"] / by_name[base][i]["bytes_per_s"] * 100 for i, r in epochs.items() if i in by_name[base]]
-        share = "" if name == base else "{}: {:.1f} % ({:.1f} – {:.1f})".format(base, statistics.median(shares), *interval(shares))
-        costs = [by_name[base][i]["cpu_seconds"] / by_name[base][i]["bytes"] / (r["cpu_seconds"] / r["bytes"]) * 100
-                 for i, r in epochs.items() if i in by_name[base]]
-        by_cpu = "" if name == base else "{:.1f} % ({:.1f} – {:.1f})".format(statistics.median(costs), *interval(costs))
-        cpu = statistics.median(r["cpu_seconds"] / r["bytes"] for r in epochs.values()) * 1e9
+    for name in names:
+        epochs = kept_epochs(records, name)
+        rates = [r["bytes_per_s"] / 1e6 for r in epochs]
+        base = {"store": bulk, "bytes": "local_files", "samples": "local_files_samples"}[epochs[0]["group"]]
+        share, by_cpu = (
+            told([100 * ratio for ratio in factors(records, base, name, value)], ".1f", "%") if name != base else ""
+            for value in (itemgetter("bytes_per_s"), bytes_per_cpu_s)
+        )
+        share = f"{base}: {share}" if share else ""
+        cpu = 1e9 / statistics.median(map(bytes_per_cpu_s, epochs))
         lines.append(
             f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.3f} | {share} | {by_cpu} |"
         )
     if not bulk:
         return "\n".join(lines)
-    store = [r for r in kept if r["loader"] == "open_shards"]
+    store = kept_epochs(records, "open_shards")
     lines.append(f"\nFirst bytes after {statistics.median(r['first_s'] for r in store) / LATENCY:.2f} round trips; at most "
                  f"{max(r['stats']['ahead_bytes_peak'] for r in store) / 1e6:.0f} MB of {MEMORY / 1e6:.0f} MB in memory or on their way; "
                  f"{statistics.median(r['stats']['requests'] for r in store):.0f} requests, "
@@ -290,13 +290,8 @@ def main() -> None:
     parser.add_argument("--out", default="benchmarks/results/object_store/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
     cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    records = []
-    with open(arguments.out, "a") as out:
-        for record in measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus, arguments.part):
-            records.append(record)
-            print(json.dumps(record), file=out, flush=True)
-    print(f"**object_store**, {len(cpus)} CPUs, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+    records = stored(measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus, arguments.part), arguments.out)
+    print(f"**object_store**, {len(cpus)} CPUs, {rounds_told(records)}\n\n{table(records)}\n")
 
 
 if __name__ == "__main__":

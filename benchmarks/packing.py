@@ -12,15 +12,10 @@ from __future__ import annotations
 import argparse
 import bisect
 import importlib.util
-import json
-import os
 import re
-import statistics
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +23,9 @@ import numpy as np
 import torch
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import choose_cpus, revision
-from benchmarks.runs import quiet_rounds
+from benchmarks.compare import rates_table
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, stored
 
 LENGTH, BATCH = 2048, 8
 LIMITS = {"definitions": 20_000, "files": 1_000}  # documents for the slow sides
@@ -148,9 +143,8 @@ def measure(scenario: str, rounds: int, cpus: list[int], most: int = 10**9) -> I
     tokens, offsets = documents(scenario, most)
     few = min(LIMITS[scenario], len(offsets) - 1)
     data = {True: (tokens, offsets), False: (tokens[: offsets[few]], offsets[: few + 1])}
-    common = {"scenario": scenario, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "data": {"documents": len(offsets) - 1, "length": LENGTH},
-              "versions": {name: version(name) for name in ("torch", "numpy", *["grain"] * ("grain_best_fit" in sides()))}}
+    common = {"scenario": scenario, "cpus": len(cpus), **run_facts(("torch", "numpy", "grain")),
+              "data": {"documents": len(offsets) - 1, "length": LENGTH}}
     for name, side in sides().items():
         print(f"{scenario}  {name}: checking", file=sys.stderr, flush=True)
         check(name, *data[False], side(*data[False]))
@@ -167,21 +161,8 @@ def measure(scenario: str, rounds: int, cpus: list[int], most: int = 10**9) -> I
 
 
 def table(records: list[dict]) -> str:
-    """One scenario, fastest first; the factor is millrace_best_fit over the row, round by round."""
-    kept = [r for r in records if r["quiet"]] or records
-    by_name: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
-    best = by_name["millrace_best_fit"]
-    lines = ["| packer | million tokens/s | min – max | fill | millrace_best_fit is faster by |", "|---|---:|---:|---:|---:|"]
-    for name, repeats in sorted(by_name.items(), key=lambda item: -statistics.median(r["tokens_per_s"] for r in item[1].values())):
-        rates = [r["tokens_per_s"] / 1e6 for r in repeats.values()]
-        factors = [best[repeat]["tokens_per_s"] / r["tokens_per_s"] for repeat, r in repeats.items() if repeat in best]
-        low, high = interval(factors)
-        factor = "" if repeats is best else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
-        fill = statistics.median(r["fill"] for r in repeats.values())
-        lines.append(f"| {name} | **{statistics.median(rates):,.1f}** | {min(rates):,.1f} – {max(rates):,.1f} | {fill:.2%} | {factor} |")
-    return "\n".join(lines)
+    fill = {"fill": (lambda r: r["fill"], ".2%")}
+    return rates_table(records, "tokens_per_s", "million tokens/s", fill, best="millrace_best_fit", scale=1e6, form=",.1f")
 
 
 def main() -> None:
@@ -190,19 +171,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="benchmarks/results/packing/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(1)
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
+    cpus = hold_to_cpus(1)
     for scenario in arguments.scenario:
-        records = []
-        with open(arguments.out, "a") as out:
-            for record in measure(scenario, arguments.rounds, cpus):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
-        quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
-        print(f"**{scenario}**, {records[0]['data']['documents']:,} documents, {quiet} quiet rounds of {records[-1]['repeat'] + 1}, "
-              f"{records[0]['machine']['cpu']}\n\n{table(records)}\n")
+        records = stored(measure(scenario, arguments.rounds, cpus), arguments.out)
+        print(f"**{scenario}**, {records[0]['data']['documents']:,} documents, {rounds_told(records)}\n\n{table(records)}\n")
 
 
 if __name__ == "__main__":

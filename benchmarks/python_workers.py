@@ -8,7 +8,6 @@ repeat is stored. Printed: the median of each side, and the median ratio of the 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import statistics
@@ -24,8 +23,8 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import millrace
 from benchmarks.compare import interval
-from benchmarks.harness import revision
-from benchmarks.probes import busy_cpu_seconds, machine, tree_cpu_seconds
+from benchmarks.harness import run_facts
+from benchmarks.probes import Epoch, tree_cpu_seconds
 
 BATCH = 64
 
@@ -160,13 +159,12 @@ def measure(scenario: str, workers: int, pairs: int) -> list[dict[str, Any]]:
     records = []
     for pair in range(-1, pairs):  # pair -1 warms up
         for side in sides if pair % 2 else reversed(sides):
-            busy, own, started = busy_cpu_seconds(cpus), tree_cpu_seconds(os.getpid()), time.perf_counter()
+            timer = Epoch(cpus)
             record = side.rate()
-            seconds = time.perf_counter() - started
-            others = busy_cpu_seconds(cpus) - busy - (tree_cpu_seconds(os.getpid()) - own)
+            others = timer.stop()["others_share"]
             if pair >= 0:
-                records.append({"scenario": scenario, "workers": workers, "pair": pair, "loader": side.name,
-                                "others_share": max(0.0, others) / (seconds * len(cpus)), **record})  # fmt: skip
+                records.append({"scenario": scenario, "workers": workers, "pair": pair, "loader": side.name, "others_share": others,
+                                **record})  # fmt: skip
     return records
 
 
@@ -190,8 +188,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/python_workers/local.jsonl"))
     options = parser.parse_args()
-    common = {"run": datetime.datetime.now().isoformat(timespec="seconds"), "revision": revision(), "machine": machine(),
-              "torch": torch.__version__, "kind": "python_workers"}  # fmt: skip
+    common = {**run_facts(("torch",)), "kind": "python_workers"}
     with open(options.out, "w") as out:
         for scenario in options.scenarios or SCENARIOS:
             records = measure(scenario, options.workers, options.pairs)

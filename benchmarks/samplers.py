@@ -29,8 +29,9 @@ from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.compare import told
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, stored
 from millrace import samplers
 
 BATCH = 256
@@ -170,15 +171,14 @@ def memory_of(name: str, side: str) -> int:
 def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Iterator[dict]:
     """At least `rounds` quiet rounds, at most twice as many."""
     scenario = SCENARIOS[name]()
-    common = {"scenario": name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "data": {"length": scenario.length, "indices": scenario.indices},
-              "versions": {"torch": torch.__version__, "numpy": np.__version__}}
+    common = {"scenario": name, "cpus": len(cpus), **run_facts(("torch", "numpy")),
+              "data": {"length": scenario.length, "indices": scenario.indices}}
     sides = {"millrace": scenario.ours, **({"torch": scenario.torchs} if scenario.torchs else {})}
     if scenario.torchs:
         print(f"{name}: checking", file=sys.stderr, flush=True)
         check(scenario)
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
         records, timer = [], probes.Epoch(cpus)
         for side in list(sides)[:: -1 if repeat % 2 else 1]:
             records.append({**common, "loader": side, "kind": "first", "repeat": repeat, **timed_first(sides[side])})
@@ -189,10 +189,9 @@ def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Ite
             if side == "millrace":
                 records.append({**common, "loader": side, "kind": "state", "repeat": repeat, **timed_state(sides[side])})
         others = timer.stop()["others_share"]
-        calm = others <= QUIET_SHARE
-        yield from ({**record, "others_share": others, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return [{**record, "others_share": others} for record in records]
+
+    yield from quiet_rounds(rounds, one_round)
     for side in sides if memory else ():
         yield {**common, "loader": side, "kind": "memory", "bytes": gained_memory(name, side), "quiet": True}
 
@@ -214,8 +213,7 @@ def table(records: list[dict]) -> str:
 
         ours, torchs = values("millrace", "first", "seconds"), values("torch", "first", "seconds")
         ratios = [torchs[repeat] / ours[repeat] for repeat in ours if repeat in torchs]
-        low, high = interval(ratios) if ratios else (0, 0)
-        sooner = f"{statistics.median(ratios):,.1f} × ({low:,.1f} – {high:,.1f})" if ratios else ""
+        sooner = told(ratios, ",.1f") if ratios else ""
         cells = [name, median("millrace", "first", "seconds", 1e3, ".3f"), median("torch", "first", "seconds", 1e3, ".3f"), sooner]
         for kind in ("index", "epoch"):
             cells += [median(side, kind, "ns_per_index") for side in ("millrace", "torch")]
@@ -232,20 +230,14 @@ def main() -> None:
     parser.add_argument("--out", default="benchmarks/results/samplers/local.jsonl", help="results are appended to this file")
     parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     if arguments.memory_of:
+        torch.set_num_threads(1)
         print(memory_of(*arguments.memory_of))
         return
-    cpus = choose_cpus(1)
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    records = []
-    with open(arguments.out, "a") as out:
-        for name in arguments.scenario:
-            for record in measure(name, arguments.rounds, cpus):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
-    print(f"{records[0]['machine']['cpu']}, quiet rounds: {sum(r['quiet'] and r['kind'] == 'first' for r in records)}\n\n{table(records)}")
+    cpus, records = hold_to_cpus(1), []
+    for name in arguments.scenario:
+        records += stored(measure(name, arguments.rounds, cpus), arguments.out)
+    print(f"{rounds_told(records, 'first')}\n\n{table(records)}")
 
 
 if __name__ == "__main__":

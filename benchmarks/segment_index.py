@@ -9,22 +9,20 @@ with one thread. Each repeat is one line of JSON. The ratio that counts is of CP
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.compare import factors, kept_epochs, told
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, stored
 from millrace import DataLoader, transforms
 from millrace.datasets import WebDataset
 from millrace.packing import pack
@@ -61,14 +59,13 @@ def check(sides: dict[str, tuple[list[str], int]], size: int = SIZE) -> None:
 
 def measure(sides: dict[str, tuple[list[str], int]], rounds: int, cpus: list[int], size: int = SIZE) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
-    common = {"scenario": "segment_index", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {name: version(name) for name in ("torch", "numpy", "pillow")}}
+    common = {"scenario": "segment_index", "cpus": len(cpus), **run_facts(("torch", "numpy", "pillow"))}
     loaders = {name: make_loader(shards, size) for name, (shards, _) in sides.items()}
     for loader in loaders.values():
         for _ in loader:
             pass
-    quiet = repeat = 0
-    while quiet < rounds and repeat < 2 * rounds:
+
+    def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             timer, images = probes.Epoch(cpus), 0
@@ -78,29 +75,22 @@ def measure(sides: dict[str, tuple[list[str], int]], rounds: int, cpus: list[int
             records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, "images": images, **times,
                             "jpeg_bytes": sides[name][1], "images_per_s": images / times["seconds"],
                             "cpu_s_per_1000": times["cpu_seconds"] / images * 1000})
-        calm = max(record["others_share"] for record in records) <= QUIET_SHARE
-        yield from ({**record, "quiet": calm} for record in records)
-        quiet += calm
-        repeat += 1
+        return records
+
+    yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:
     """A row per side; the factors are plain's CPU seconds and bytes over the row's, round by round."""
-    kept = [r for r in records if r["quiet"]] or records
-    by_side: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_side.setdefault(record["loader"], {})[record["repeat"]] = record
+    cpu = itemgetter("cpu_s_per_1000")
     lines = ["| shards | CPU s per 1,000 | images/s | less CPU than plain by | bytes |", "|---|---:|---:|---:|---:|"]
-    plain = by_side["plain"]
+    plain_bytes = kept_epochs(records, "plain")[0]["jpeg_bytes"]
     for name in SIDES:
-        epochs = by_side[name]
-        factors = [plain[repeat]["cpu_s_per_1000"] / r["cpu_s_per_1000"] for repeat, r in epochs.items() if repeat in plain]
-        low, high = interval(factors)
-        factor = "" if name == "plain" else f"{statistics.median(factors):.3f} × ({low:.3f} – {high:.3f})"
-        cpu = statistics.median(r["cpu_s_per_1000"] for r in epochs.values())
-        rate = statistics.median(r["images_per_s"] for r in epochs.values())
-        size = next(iter(epochs.values()))["jpeg_bytes"] / next(iter(plain.values()))["jpeg_bytes"]
-        lines.append(f"| {name} | {cpu:.4f} | {rate:,.0f} | {factor} | {(size - 1) * 100:+.1f} % |")
+        epochs = kept_epochs(records, name)
+        factor = "" if name == "plain" else told(factors(records, name, "plain", cpu), ".3f")
+        rate = statistics.median(r["images_per_s"] for r in epochs)
+        size = epochs[0]["jpeg_bytes"] / plain_bytes
+        lines.append(f"| {name} | {statistics.median(map(cpu, epochs)):.4f} | {rate:,.0f} | {factor} | {(size - 1) * 100:+.1f} % |")
     return "\n".join(lines)
 
 
@@ -111,7 +101,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", default="benchmarks/results/segment_index/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         images = arguments.images
         if images is None:
@@ -120,18 +109,11 @@ def main() -> None:
 
             images = make_photos(Path(folder) / "photos", arguments.count)
         sides = packed(images, Path(folder))
-        cpus = choose_cpus(1)
-        os.sched_setaffinity(0, cpus)
+        cpus = hold_to_cpus(1)
         print("checking", file=sys.stderr, flush=True)
         check(sides)
-        os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-        records = []
-        with open(arguments.out, "a") as out:
-            for record in measure(sides, arguments.rounds, cpus):
-                records.append(record)
-                print(json.dumps(record), file=out, flush=True)
-    quiet = sum(r["quiet"] for r in records) // len(SIDES)
-    print(f"{quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}")
+        records = stored(measure(sides, arguments.rounds, cpus), arguments.out)
+    print(f"{rounds_told(records)}\n\n{table(records)}")
 
 
 if __name__ == "__main__":

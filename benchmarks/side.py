@@ -39,7 +39,7 @@ class Side:
 
         from benchmarks import checks
 
-        seen, images = checks.observe(self.job, self.epochs())
+        seen, images = checks.observe(self.epochs())
         np.save(path, images)
         return {**seen, "versions": versions(self.adapter.PACKAGES)}
 

@@ -19,7 +19,8 @@ import torch
 from torch.utils.data import TensorDataset, WeightedRandomSampler
 
 from benchmarks import probes
-from benchmarks.harness import QUIET_SHARE, choose_cpus, revision
+from benchmarks.harness import QUIET_SHARE, run_facts
+from benchmarks.runs import hold_to_cpus
 from millrace import DataLoader, samplers
 
 SAMPLES, BATCH, STEPS = 10**6, 256, 1000  # the epoch is resumed behind STEPS of its batches
@@ -76,12 +77,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", default="benchmarks/results/states/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(2)
-    os.sched_setaffinity(0, cpus)
+    cpus = hold_to_cpus(2)
     os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    common = {"cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(), "machine": probes.machine(),
-              "data": {"samples": SAMPLES, "batch": BATCH, "steps": STEPS}, "versions": {"torch": torch.__version__}}
+    common = {"cpus": len(cpus), **run_facts(("torch",)), "data": {"samples": SAMPLES, "batch": BATCH, "steps": STEPS}}
     print("| order | workers | state_dict(), µs | the first one | bytes of JSON | from state to batch, µs |")
     print("|---|---:|---:|---:|---:|---:|")
     with open(arguments.out, "a") as out:

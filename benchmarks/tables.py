@@ -14,25 +14,20 @@ import importlib.util
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader
 
-from benchmarks import probes
-from benchmarks.harness import revision
+from benchmarks.harness import run_facts
 from benchmarks.in_memory import table
-from benchmarks.jsonl import timed_epoch
-from benchmarks.runs import quiet_rounds, run_scenarios
+from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 BUFFER_GROUPS = 8
 FLOATS, INTS = 12, 8  # columns; the first of the ints is the row's number
-Sides = dict[str, tuple[int, Callable[[], Iterable]]]
 
 
 @dataclass(frozen=True)
@@ -111,8 +106,7 @@ def hugging_face(scenario: TableScenario, path: str, folder: str, workers: int) 
 
     datasets.disable_progress_bars()
     loaded = datasets.Dataset.from_parquet(path, cache_dir=os.path.join(folder, "hugging_face")).with_format("torch")
-    # Fewer rows rather than an epoch left early: workers would go on with batches that nobody takes while the next side is timed.
-    order = BatchSampler(RandomSampler(loaded, num_samples=min(scenario.limit, scenario.rows)), scenario.batch, drop_last=False)
+    order = BatchSampler(Some(scenario.rows, scenario.limit), scenario.batch, drop_last=False)
     return DataLoader(loaded, batch_size=None, sampler=order, num_workers=workers, persistent_workers=workers > 0)
 
 
@@ -165,9 +159,7 @@ def measure(scenario: TableScenario, rounds: int, cpus: list[int], folder: str) 
     pyarrow.set_cpu_count(len(cpus))
     columns = make_columns(scenario)
     path = write(scenario, columns, folder)
-    packages = [name for name in ("torch", "numpy", "pyarrow", "datasets") if importlib.util.find_spec(name)]
-    common = {"scenario": scenario.name, "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-              "machine": probes.machine(), "versions": {name: version(name) for name in packages},
+    common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch", "numpy", "pyarrow", "datasets")),
               "data": {"rows": scenario.rows, "row_bytes": scenario.row_bytes, "file_bytes": os.path.getsize(path)}}
     sides = loaders(scenario, path, folder)
     for name, (_, epochs) in sides.items():
@@ -175,17 +167,7 @@ def measure(scenario: TableScenario, rounds: int, cpus: list[int], folder: str) 
             print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
             check(name, columns, epochs(), scenario.limit if name.startswith("hf") else None)
     del columns
-
-    def one_round(repeat: int) -> list[dict]:
-        records = []
-        for name in list(sides)[:: -1 if repeat % 2 else 1]:
-            workers, epochs = sides[name]
-            times = timed_epoch(epochs(), cpus, None)
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
-        return records
-
-    yield from quiet_rounds(rounds, one_round)
+    yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch["id"]))
 
 
 def added_up(records: list[dict]) -> list[dict]:

@@ -15,16 +15,13 @@ repeat is one line of JSON. Needs `tokenizers` and `datasets`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-import statistics
 import sys
 import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +29,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import choose_cpus, revision
-from benchmarks.runs import quiet_rounds
+from benchmarks.compare import rates_table
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, stored
 
 LENGTH, BATCH, VOCABULARY = 512, 32, 8192
 
@@ -121,9 +118,8 @@ def measure(count: int, workers: int, rounds: int, cpus: list[int]) -> Iterator[
     tokenizer = trained_tokenizer(data[::10])
     with tempfile.TemporaryDirectory() as folder:
         sides, map_seconds = loaders(data, tokenizer, workers, folder)
-        common = {"scenario": "definitions", "cpus": len(cpus), "workers": workers, "run": time.strftime("%Y-%m-%dT%H:%M:%S"),
-                  "revision": revision(), "machine": probes.machine(), "data": {"texts": len(data), "characters": sum(map(len, data))},
-                  "versions": {name: version(name) for name in ("torch", "tokenizers", "datasets")}}
+        common = {"scenario": "definitions", "cpus": len(cpus), "workers": workers, **run_facts(("torch", "tokenizers", "datasets")),
+                  "data": {"texts": len(data), "characters": sum(map(len, data))}}
         yield {**common, "loader": "torch_mapped", "kind": "map", "repeat": 0, "seconds": map_seconds, "rows": len(data), "quiet": True}
         for name, epochs in sides.items():
             print(f"text  {name}: checking", file=sys.stderr, flush=True)
@@ -141,25 +137,10 @@ def measure(count: int, workers: int, rounds: int, cpus: list[int]) -> Iterator[
 
 
 def table(records: list[dict]) -> str:
-    """Fastest first; the factor is millrace over the row, round by round."""
-    epochs = [r for r in records if r["kind"] == "epoch"]
-    kept = [r for r in epochs if r["quiet"]] or epochs
-    by_name: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
-    ours = by_name["millrace"]
-    lines = ["| loader | tokens/s | min – max | texts/s | CPU s per 1,000,000 tokens | millrace is faster by |",
-             "|---|---:|---:|---:|---:|---:|"]
-    for name, repeats in sorted(by_name.items(), key=lambda item: -statistics.median(r["tokens_per_s"] for r in item[1].values())):
-        rates = [r["tokens_per_s"] for r in repeats.values()]
-        factors = [ours[repeat]["tokens_per_s"] / r["tokens_per_s"] for repeat, r in repeats.items() if repeat in ours]
-        low, high = interval(factors)
-        factor = "" if repeats is ours else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
-        rows = statistics.median(r["rows"] / r["seconds"] for r in repeats.values())
-        cpu = statistics.median(r["cpu_seconds"] / r["tokens"] for r in repeats.values()) * 1e6
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {rows:,.0f} | {cpu:.2f} | "
-                     f"{factor} |")
-    return "\n".join(lines)
+    return rates_table(records, "tokens_per_s", "tokens/s", {
+        "texts/s": (lambda r: r["rows"] / r["seconds"], ",.0f"),
+        "CPU s per 1,000,000 tokens": (lambda r: r["cpu_seconds"] / r["tokens"] * 1e6, ".2f"),
+    })
 
 
 def main() -> None:
@@ -169,19 +150,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", default="benchmarks/results/text/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    records = []
-    with open(arguments.out, "a") as out:
-        for record in measure(arguments.texts, arguments.workers, arguments.rounds, cpus):
-            records.append(record)
-            print(json.dumps(record), file=out, flush=True)
-    quiet = sum(r["quiet"] for r in records if r["kind"] == "epoch") // 3
+    records = stored(measure(arguments.texts, arguments.workers, arguments.rounds, hold_to_cpus(2)), arguments.out)
     mapped = next(r["seconds"] for r in records if r["kind"] == "map")
-    print(f"{records[0]['data']['texts']:,} texts, {arguments.workers} workers, {quiet} quiet rounds of {records[-1]['repeat'] + 1}; "
-          f"map() took {mapped:.1f} s, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+    print(f"{records[0]['data']['texts']:,} texts, {arguments.workers} workers, {rounds_told(records)}; map() took {mapped:.1f} s"
+          f"\n\n{table(records)}\n")
 
 
 if __name__ == "__main__":

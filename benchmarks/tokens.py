@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
@@ -28,9 +25,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from benchmarks import probes
-from benchmarks.compare import interval
-from benchmarks.harness import choose_cpus, revision
-from benchmarks.runs import quiet_rounds
+from benchmarks.compare import rates_table
+from benchmarks.harness import quiet_rounds, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, stored
 
 Batches = Iterable[list[torch.Tensor]]
 
@@ -189,9 +186,8 @@ def measure(scenario: Scenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
     with tempfile.TemporaryDirectory() as folder:
         path = make_data(folder, scenario.tokens)
         made = sides(path, scenario, folder)
-        common = {"scenario": "tokens", "cpus": len(cpus), "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "revision": revision(),
-                  "machine": probes.machine(), "data": {"bytes": Path(path).stat().st_size, "length": scenario.length},
-                  "versions": {name: version(name) for name in ("torch", "numpy", *("litdata",) * ("litdata_0" in made))}}
+        common = {"scenario": "tokens", "cpus": len(cpus), **run_facts(("torch", "numpy", "litdata")),
+                  "data": {"bytes": Path(path).stat().st_size, "length": scenario.length}}
         for name, side in made.items():
             print(f"tokens  {name}: checking", file=sys.stderr, flush=True)
             check(name, path, scenario, side.epochs())
@@ -212,30 +208,11 @@ def measure(scenario: Scenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
 
 
 def table(records: list[dict]) -> str:
-    """Fastest first; the factor is millrace's best number of workers over the row, round by round."""
-    kept = [r for r in records if r["quiet"]] or records
-    by_name: dict[str, dict[int, dict]] = {}
-    for record in kept:
-        by_name.setdefault(record["loader"], {})[record["repeat"]] = record
-
-    def middle(name: str, key: str) -> float:
-        return statistics.median(r[key] for r in by_name[name].values())
-
-    best = max((name for name in by_name if name.startswith("millrace")), key=lambda name: middle(name, "tokens_per_s"))
-    lines = ["| loader | M tokens/s | min – max | µs per batch | written per thread, of memcpy | CPU s per 10⁹ | millrace is faster by |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
-    for name in sorted(by_name, key=lambda name: -middle(name, "tokens_per_s")):
-        epochs = by_name[name]
-        rates = [r["tokens_per_s"] / 1e6 for r in epochs.values()]
-        factors = [by_name[best][repeat]["tokens_per_s"] / r["tokens_per_s"] for repeat, r in epochs.items() if repeat in by_name[best]]
-        low, high = interval(factors)
-        batch_us = statistics.median(r["seconds"] / r["batches"] for r in epochs.values()) * 1e6
-        cpu = statistics.median(r["cpu_seconds"] / r["tokens"] for r in epochs.values()) * 1e9
-        share = "" if epochs[min(epochs)]["of_memcpy"] is None else f"{100 * middle(name, 'of_memcpy'):.0f} %"
-        factor = "" if name == best else f"{statistics.median(factors):.2f} × ({low:.2f} – {high:.2f})"
-        lines.append(f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {batch_us:,.0f} | "
-                     f"{share} | {cpu:.2f} | {factor} |")
-    return "\n".join(lines)
+    return rates_table(records, "tokens_per_s", "M tokens/s", {
+        "µs per batch": (lambda r: r["seconds"] / r["batches"] * 1e6, ",.0f"),
+        "written per thread, of memcpy": (lambda r: r["of_memcpy"], ".0%"),
+        "CPU s per 10⁹": (lambda r: r["cpu_seconds"] / r["tokens"] * 1e9, ".2f"),
+    }, scale=1e6)
 
 
 def main() -> None:
@@ -245,18 +222,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="benchmarks/results/tokens/local.jsonl", help="results are appended to this file")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
-    os.sched_setaffinity(0, cpus)
-    os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
     scenario = Scenario(tokens=arguments.tokens, batches=arguments.batches, limit=min(Scenario.limit, arguments.batches))
-    records = []
-    with open(arguments.out, "a") as out:
-        for record in measure(scenario, arguments.rounds, cpus):
-            records.append(record)
-            print(json.dumps(record), file=out, flush=True)
-    quiet = sum(r["quiet"] for r in records) // len({r["loader"] for r in records})
-    print(f"{quiet} quiet rounds of {records[-1]['repeat'] + 1}, {records[0]['machine']['cpu']}\n\n{table(records)}\n")
+    records = stored(measure(scenario, arguments.rounds, hold_to_cpus(2)), arguments.out)
+    print(f"{rounds_told(records)}\n\n{table(records)}\n")
 
 
 if __name__ == "__main__":

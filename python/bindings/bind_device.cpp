@@ -60,7 +60,6 @@ void bind_device(py::module_& m) {
       .def_property_readonly("stream", [](const TensorCopier& copier) {
         return py::make_tuple(copier.stream(), copier.device_index(), copier.device_type());
       })
-      .def_property_readonly("under_way", &TensorCopier::under_way)
       .def_property_readonly("lock_failure", &TensorCopier::lock_failure);
 }
 

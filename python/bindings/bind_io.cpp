@@ -11,7 +11,6 @@
 #include "io/block_file.h"
 #include "io/byte_source.h"
 #include "io/cached_file.h"
-#include "io/crc32c.h"
 #include "io/source_pool.h"
 #include "millrace/error.h"
 #include "shard_sources.h"
@@ -66,12 +65,6 @@ int64_t write(BlockFile& file, int64_t offset, const py::object& buffer) {
   const BufferView view(buffer);
   const py::gil_scoped_release release;
   return file.write(offset, view.bytes());
-}
-
-uint32_t checksum(const py::object& buffer, uint32_t before) {
-  const BufferView view(buffer);
-  const py::gil_scoped_release release;
-  return crc32c(before, view.bytes());
 }
 
 void fail(BlockFile& file, const std::string& kind, const std::string& message, int code) {
@@ -212,7 +205,6 @@ void bind_block_file(py::module_& m) {
       .def("close", &BlockFile::close, no_gil)
       .def("stats", &block_stats)
       .def("reader", [](BlockFile& f) { return std::const_pointer_cast<ByteSource>(f.reader()); });
-  m.def("crc32c", &checksum, py::arg("buffer"), py::arg("before") = 0);
 }
 
 }  // namespace

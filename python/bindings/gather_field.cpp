@@ -161,7 +161,6 @@ void bind_mapped_files(py::module_& m) {
       .def_property_readonly("path", [](const MappedFile& file) { return to_path(file.path()); })
       .def_property_readonly("size", [](const MappedFile& file) { return file.bytes().size(); })
       .def("advise", &advise, py::arg("access"))
-      .def("shrank", &MappedFile::shrank)
       .def_buffer([](const MappedFile& file) {
         return py::buffer_info(const_cast<uint8_t*>(file.bytes().data()), 1, py::format_descriptor<uint8_t>::format(), 1,
                                {static_cast<py::ssize_t>(file.bytes().size())}, {py::ssize_t{1}}, true);

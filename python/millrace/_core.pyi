@@ -313,10 +313,6 @@ class BlockFile:
     def reader(self) -> ByteSource:
         """A source that waits for its bytes; Ctrl-C is seen. stats()["readers"] counts those alive."""
 
-def crc32c(buffer: Any, before: int = 0) -> int:
-    """The Castagnoli checksum of the bytes, `before` being that of those in front of them."""
-
-
 def image_format(data: bytes) -> str:
     """By magic number: "JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP" or "unknown"."""
 
@@ -468,8 +464,6 @@ class MappedFile:
     def size(self) -> int: ...
     def advise(self, access: str) -> None:
         """What is to be expected: "normal", "sequential" or "random" reads."""
-    def shrank(self) -> bool:
-        """Whether the file at `path` is still the same one, and shorter than it was."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def positions(numbers: np.ndarray, dtype: str, value: int) -> NDArray[np.int64]:
@@ -616,6 +610,18 @@ NOTE_BYTES: int
 
 def enter_stage(stage: int) -> int:
     """The calling thread's clock goes into this stage; returns the one it comes from. -1: nothing is done; no clock counts this thread."""
+
+def collate_samples(samples: Any) -> Any:
+    """The batch that torch's default_collate makes of a list of samples, or NotImplemented for what it is to be asked about itself.
+
+    src/torch_bridge/sample_collator.h has the rules.
+    """
+
+def sample_converter(others: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """torch's default_convert; `others`, which is that, is asked about leaves that it might change."""
+
+def ranges_are_heard() -> bool:
+    """Whether a profiler listens to what torch's record_function() tells."""
 
 def note_ready(count: int) -> None:
     """Inside the consumer's next(): how many batches were ready when it was called. Nothing on a thread that no clock counts."""
@@ -950,9 +956,6 @@ class BatchCopier:
     @property
     def stream(self) -> tuple[int, int, int]:
         """(stream_id, device_index, device_type) of the copier's torch.Stream."""
-    @property
-    def under_way(self) -> int:
-        """Sealed batches whose host memory may still be read."""
     @property
     def lock_failure(self) -> str:
         """Why host memory could not be page-locked; empty while it could."""

@@ -27,6 +27,7 @@ from .lowering import Engine, Job
 from .run_record import RunRecord
 from .state import FedSampler, Progress
 from .workers.holes import drop_last
+from .workers.torchs_next import TorchsNext
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -45,7 +46,7 @@ def _close_all() -> None:
         iterator._shutdown_workers()
 
 
-class _NativeIter:
+class _NativeIter(TorchsNext):
     """Mixin before one of torch's iterators: an engine, opened once and closed once.
 
     Order of `_begin`: torch's `iter(index sampler)`, then the base seed's draw.
@@ -111,7 +112,7 @@ class _NativeIter:
         ledger, tuning = self._record.ledger, self._record.tuning
         before = ledger.begin(HANDOVER)
         try:
-            batch = super().__next__() if tuning is None else tuning.next(super().__next__)  # type: ignore[misc]
+            batch = self._torchs_next() if tuning is None else tuning.next(self._torchs_next)
             if self._progress.log is not None:
                 self._progress.log.hash(batch)
             return batch

@@ -5,20 +5,19 @@
 #include <numeric>
 #include <utility>
 
+#include "collate/token_kernels.h"
 #include "core/bus_guard.h"
 #include "millrace/error.h"
 
 namespace millrace {
 namespace {
 
-template <class T>
-void widen_as(const uint8_t* elements, int64_t first, int64_t count, int64_t* out) {
-  const uint8_t* from = elements + static_cast<size_t>(first) * sizeof(T);
-  for (int64_t i = 0; i < count; ++i) {
-    T element;  // a file's tokens may begin anywhere
-    std::memcpy(&element, from + static_cast<size_t>(i) * sizeof(T), sizeof(T));
-    out[i] = static_cast<int64_t>(element);
-  }
+// out[i] = token first + i. 64 bits without a sign keep their bits.
+void widen_tokens(const TokenArray& array, int64_t first, int64_t count, int64_t* out) {
+  const size_t bytes = dtype_bytes(array.type), tokens = static_cast<size_t>(count);
+  const uint8_t* const from = array.tokens + static_cast<size_t>(first) * bytes;
+  if (bytes < sizeof *out) widen(from, array.type, DType::i64, tokens, out);
+  else if (count > 0) std::memcpy(out, from, tokens * bytes);
 }
 
 void check_array(const TokenArray& array) {
@@ -40,18 +39,6 @@ void check_array(const TokenArray& array) {
 }
 
 }  // namespace
-
-void widen(const uint8_t* elements, DType type, int64_t first, int64_t count, int64_t* out) {
-  switch (type) {
-    case DType::u8: return widen_as<uint8_t>(elements, first, count, out);
-    case DType::i8: return widen_as<int8_t>(elements, first, count, out);
-    case DType::u16: return widen_as<uint16_t>(elements, first, count, out);
-    case DType::i16: return widen_as<int16_t>(elements, first, count, out);
-    case DType::u32: return widen_as<uint32_t>(elements, first, count, out);
-    case DType::i32: return widen_as<int32_t>(elements, first, count, out);
-    default: return widen_as<int64_t>(elements, first, count, out);
-  }
-}
 
 PackBuilder::PackBuilder(std::vector<TokenArray> arrays, const PackLayout& layout) : arrays_(std::move(arrays)), layout_(layout) {
   if (layout_.length < 1) throw Error(ErrorKind::invalid_argument, "a pack has 1 token or more");
@@ -93,8 +80,8 @@ void PackBuilder::read(std::span<Placed> placed, int64_t* ids) const {
     for (Placed& each : placed) {
       const auto& [array, first, tokens] = each.document;
       const int64_t end = each.piece.begin + each.piece.tokens;
-      widen(array->tokens, array->type, first + each.piece.begin, each.stored, ids + each.at);
-      if (end < tokens) widen(array->tokens, array->type, first + end, 1, &each.next);
+      widen_tokens(*array, first + each.piece.begin, each.stored, ids + each.at);
+      if (end < tokens) widen_tokens(*array, first + end, 1, &each.next);
     }
   }, &fault);
   if (whole) return;
@@ -151,11 +138,8 @@ void PackBuilder::label(const Placed& placed, const PackRow& row) const {
 void PackBuilder::check_vocabulary(const Placed& placed, const int64_t* ids) const {
   const auto& [whole, piece, at, stored, next] = placed;
   const auto check = [&](const int64_t* tokens, int64_t count, int64_t first) {
-    uint64_t most = 0;  // a negative id is a large one
-    for (int64_t i = 0; i < count; ++i) most = std::max(most, static_cast<uint64_t>(tokens[i]));
-    if (most < static_cast<uint64_t>(layout_.vocabulary)) return;
-    int64_t wrong = 0;
-    while (static_cast<uint64_t>(tokens[wrong]) < static_cast<uint64_t>(layout_.vocabulary)) ++wrong;
+    const auto wrong = static_cast<int64_t>(find_outside(tokens, DType::i64, static_cast<size_t>(count), layout_.vocabulary - 1));
+    if (wrong == count) return;
     throw Error(ErrorKind::corrupt_data,
                 whole.array->name + ": token " + std::to_string(first + wrong) + " of document " + std::to_string(piece.document) +
                     " is " + std::to_string(tokens[wrong]) + ", and the vocabulary has 0 to " + std::to_string(layout_.vocabulary - 1) +

@@ -80,7 +80,4 @@ class PackBuilder {
   PackLayout layout_;
 };
 
-// out[i] = the element first + i of an array of `type`. 64 bits without a sign keep their bits.
-void widen(const uint8_t* elements, DType type, int64_t first, int64_t count, int64_t* out);
-
 }  // namespace millrace

@@ -3,8 +3,7 @@
 // What torch's default_collate makes of a list of samples, made without the list: the first sample says how the batch looks (its
 // tree of dicts, tuples and lists; each leaf's element type and shape), every leaf gets an array of `capacity` rows in the slot, and
 // each sample is copied into its row. The sample can go at once, so its memory is used again for the next one.
-// Leaves: dense CPU tensors, numpy arrays and scalars of number types, float, int, bool; str and bytes are kept as Python objects.
-// Containers: dict, tuple, list, namedtuples of these very types, up to 32 deep.
+// Leaves and containers: those of torch_bridge/sample_tree.h.
 // add() answers false for a sample that is anything else or not like the first; then nothing is lost: torch's own collate can be
 // asked with what layout() describes as samples again.
 // All calls need the GIL. Owned by one thread. Errors of Python are left set, and reported by throwing PythonError.

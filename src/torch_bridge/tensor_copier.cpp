@@ -102,7 +102,6 @@ void TensorCopier::close() {
 StreamId TensorCopier::stream() const { return impl_->copier.stream(); }
 int TensorCopier::device_index() const { return impl_->device->where().index(); }
 int TensorCopier::device_type() const { return static_cast<int>(impl_->device->where().type()); }
-size_t TensorCopier::under_way() const { return impl_->copier.under_way(); }
 std::string TensorCopier::lock_failure() const { return impl_->device->lock_failure(); }
 
 }  // namespace millrace

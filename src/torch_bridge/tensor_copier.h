@@ -43,7 +43,6 @@ class TensorCopier {
   StreamId stream() const;
   int device_index() const;
   int device_type() const;  // torch's number of it
-  size_t under_way() const;
   std::string lock_failure() const;  // why host memory could not be page-locked; empty while it could
 
  private:

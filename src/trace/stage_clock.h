@@ -91,7 +91,6 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   Stage enter(Stage stage) { return enter(stage, now_ns()); }
   Stage enter(Stage stage, int64_t now);
   void end() { enter(Stage::ended); }
-  bool has_ended() const { return stage_ == Stage::ended; }
 
   // The consumer's next(): attached from begin() to leave(), which gets what begin() returned. Calls may be nested (an iterator over an
   // iterator), and come from different threads, one at a time. What begins in `step`, but for `start`, is a step, whose times are kept.

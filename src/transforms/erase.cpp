@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numbers>
 
+#include "base/half.h"
 #include "base/philox.h"
-#include "transforms/value_table.h"
 
 namespace millrace {
 namespace {

@@ -41,10 +41,4 @@ struct ValueTable {
 // Throws Error(invalid_argument) when std is zero in the tensor's type.
 ValueTable make_value_table(const ToTensor& to_tensor, const std::optional<Normalize>& normalize);
 
-// IEEE binary16 and bfloat16, to the nearest, halves to even.
-uint16_t to_f16(float v);
-uint16_t to_bf16(float v);
-float from_f16(uint16_t v);
-float from_bf16(uint16_t v);
-
 }  // namespace millrace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 namespace millrace {
 
@@ -12,18 +11,6 @@ uint64_t mix_hash(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a ^ 0x9e3779b97f4a7c15ull) * (b ^ 0xd1b54a32d192ed03ull);
   const uint64_t folded = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   return folded ^ std::rotl(folded, 29) ^ std::rotl(a, 17);
-}
-
-uint64_t hash_bytes(const uint8_t* data, size_t size, uint64_t seed) {
-  uint64_t hash = mix_hash(seed, size + 1);
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    hash = mix_hash(hash, word);
-  }
-  uint64_t rest = 0;
-  if (size > 0) std::memcpy(&rest, data, size);
-  return mix_hash(hash, rest);
 }
 
 void Repeats::start_epoch() {

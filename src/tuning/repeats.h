@@ -13,8 +13,7 @@
 
 namespace millrace {
 
-uint64_t mix_hash(uint64_t a, uint64_t b);                     // a 64-bit hash of two
-uint64_t hash_bytes(const uint8_t* data, size_t size, uint64_t seed);
+uint64_t mix_hash(uint64_t a, uint64_t b);  // a 64-bit hash of two
 
 class Repeats {
  public:

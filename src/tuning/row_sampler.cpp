@@ -1,10 +1,9 @@
 #include "tuning/row_sampler.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 
+#include "base/half.h"
+#include "base/xxh64.h"
 #include "millrace/error.h"
 #include "tuning/repeats.h"
 
@@ -19,14 +18,8 @@ struct Half { uint16_t bits; };
 struct Brain { uint16_t bits; };
 struct Bool { uint8_t bits; };
 
-double number(Half h) {
-  const int exponent = h.bits >> 10 & 31, fraction = h.bits & 1023;
-  const double size = exponent == 31 ? (fraction ? NAN : INFINITY)
-                      : exponent == 0 ? std::ldexp(fraction, -24)
-                                      : std::ldexp(1024 + fraction, exponent - 25);
-  return h.bits & 0x8000 ? -size : size;
-}
-double number(Brain b) { return std::bit_cast<float>(static_cast<uint32_t>(b.bits) << 16); }
+double number(Half h) { return from_f16(h.bits); }
+double number(Brain b) { return from_bf16(b.bits); }
 double number(Bool b) { return b.bits != 0; }
 template <class T>
 double number(T value) { return static_cast<double>(value); }
@@ -120,18 +113,18 @@ double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
 uint64_t hash_of(const uint8_t* row, const Inner& inner, size_t item, uint64_t seed) {
   if (inner.sizes.size() <= 1 && (inner.sizes.empty() || inner.strides[0] == 1)) {
     const auto bytes = inner.total * static_cast<int64_t>(item);
-    if (bytes <= kHashedBytes) return hash_bytes(row, static_cast<size_t>(bytes), seed);
+    if (bytes <= kHashedBytes) return mix_hash(seed, xxh64({row, static_cast<size_t>(bytes)}));
     uint64_t hash = mix_hash(seed, static_cast<uint64_t>(bytes));
     constexpr int64_t runs = kHashedBytes / kHashedRun;
     for (int64_t i = 0; i < runs; ++i)
-      hash = hash_bytes(row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun), hash);
+      hash = mix_hash(hash, xxh64({row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun)}));
     return hash;
   }
   const int64_t most = kHashedBytes / static_cast<int64_t>(item) / 4, numbers = std::min(inner.total, most);
   uint64_t hash = mix_hash(seed, static_cast<uint64_t>(inner.total));
   for (int64_t i = 0; i < numbers; ++i) {
     const int64_t place = numbers > 1 ? (inner.total - 1) * i / (numbers - 1) : 0;
-    hash = hash_bytes(row + inner.offset(place) * static_cast<int64_t>(item), item, hash);
+    hash = mix_hash(hash, xxh64({row + inner.offset(place) * static_cast<int64_t>(item), item}));
   }
   return hash;
 }

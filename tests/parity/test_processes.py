@@ -10,7 +10,7 @@ import process_data
 import pytest
 import torch
 from loader_data import generator_states
-from process_data import SAMPLES, AtOnce, Failing, Made, Noisy, Stream
+from process_data import SAMPLES, AtOnce, Failing, Made, Noisy, Restarted, Stream
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, get_worker_info
 
@@ -213,18 +213,6 @@ def test_start_methods(method):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_errors(how, workers):
     check(Failing(how), epochs=1, batch_size=2, num_workers=workers)
-
-
-class Restarted(Stream):
-    """Its second epoch cannot start."""
-
-    started = 0
-
-    def __iter__(self):
-        self.started += 1
-        if self.started == 2:
-            raise OSError("the stream is gone")
-        return super().__iter__()
 
 
 def test_an_epoch_that_cannot_start_is_an_error_and_the_next_one_starts():

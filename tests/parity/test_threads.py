@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from loader_data import generator_states
-from process_data import SAMPLES, Failing, Made, Noisy, Stream
+from process_data import SAMPLES, Failing, Made, Restarted, Stream
 from test_processes import walk
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
@@ -131,18 +131,6 @@ def test_worker_init_fn_runs_and_its_errors_arrive():
     loader = millrace.DataLoader(range(4), num_workers=1, worker_init_fn=failing_init, worker_method="thread")
     with pytest.raises(ValueError, match="in DataLoader worker thread 0(.|\n)*no such worker"):
         next(iter(loader))
-
-
-class Restarted(Stream):
-    """Its second epoch cannot start."""
-
-    started = 0
-
-    def __iter__(self):
-        self.started += 1
-        if self.started == 2:
-            raise OSError("the stream is gone")
-        return super().__iter__()
 
 
 def test_an_epoch_that_cannot_start_is_an_error_and_the_next_one_starts():

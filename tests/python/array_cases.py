@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -9,6 +10,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch.utils.data import default_collate
+
+import millrace
 
 # The stated table: each of these, in either byte order, becomes the torch dtype of the same name.
 DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
@@ -80,6 +83,45 @@ def check_dataset(dataset: Any, right: list[np.ndarray], loader_of: Any, name: O
         assert torch.equal(value(default_collate([dataset[0]])), torch.as_tensor(right[0])[None])
     seen = torch.cat([value(batch) for batch in loader_of(dataset, 4)])
     same(seen, np.stack(right))
+
+
+def in_order(dataset: Any, batch_size: int, **options: Any) -> millrace.DataLoader:
+    return millrace.DataLoader(dataset, batch_size, native="require", **options)
+
+
+def check_resuming(dataset: Any) -> None:
+    """`dataset`: the numbers 0 to 102 in chunks. A shuffled run goes on at any batch, and with other ranks and batches."""
+
+    def loader(rank: int = 0, ranks: int = 1, batch_size: int = 4, **streams: int) -> millrace.DataLoader:
+        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks, **streams)
+        return in_order(dataset, batch_size, sampler=sampler, num_workers=2)
+
+    whole = torch.cat(list(loader(batch_size=1))).tolist()
+    assert sorted(whole) == list(range(103)) and whole != list(range(103))
+    for cut in (0, 1, 7, 26):
+        first = loader()
+        iterator = iter(first)
+        seen = [i for _ in range(cut) for i in next(iterator).tolist()]
+        second = loader()
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert seen + torch.cat([*second, torch.empty(0, dtype=torch.int64)]).tolist() == whole
+    # Two ranks read eight batches of 3; three go on with batches of 5.
+    states = []
+    for rank in range(2):
+        part = loader(rank, 2, 3)
+        iterator = iter(part)
+        for _ in range(8):
+            next(iterator)
+        states.append(part.state_dict())
+    merged = millrace.merge_states(states)
+    rest = []
+    for rank in range(3):
+        part = loader(rank, 3, 5)
+        part.load_state_dict(merged)
+        rest.append(torch.cat(list(part)).tolist())
+    read = [i for step in zip(*rest) for i in step]
+    order = torch.cat(list(loader(batch_size=1, streams=2))).tolist()  # two ranks read two parts of the order side by side
+    assert read[: 103 - 48] == order[48:]
 
 
 def same(got: torch.Tensor, right: np.ndarray) -> None:

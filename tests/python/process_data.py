@@ -133,6 +133,18 @@ class StreamWithLen(Stream):
         return 5
 
 
+class Restarted(Stream):
+    """Its second epoch cannot start."""
+
+    started = 0
+
+    def __iter__(self):
+        self.started += 1
+        if self.started == 2:
+            raise OSError("the stream is gone")
+        return super().__iter__()
+
+
 class Failing(Dataset):
     """Raises, stops or dies at index 3."""
 

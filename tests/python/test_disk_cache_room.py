@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.stores import DiskCache, cache_room, disk_cache
-from millrace.stores.cache_room import Usage, read_usage, write_usage
+from millrace.stores.cache_room import Usage, folder_lock, read_usage, write_usage
 
 KIB = 1 << 10
 
@@ -33,7 +33,7 @@ def fill(entry: object, size: int) -> None:
 
 
 def usage(cache: DiskCache) -> Usage:
-    with cache._folder_lock() as fd:
+    with folder_lock(cache.folder) as fd:
         return read_usage(fd)
 
 
@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_written_is_not_relied_on(tmp_path: Path, monkey
     def full(*_: object) -> int:
         raise OSError(28, "no space left")
 
-    with cache._folder_lock() as fd, monkeypatch.context() as patch:
+    with folder_lock(cache.folder) as fd, monkeypatch.context() as patch:
         patch.setattr(cache_room.os, "pwrite", full)
         write_usage(fd, Usage(9, 9))
     assert usage(cache) is None

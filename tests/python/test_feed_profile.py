@@ -93,7 +93,8 @@ def test_classes_lengths_and_ragged_rows():
 def test_repeated_samples_are_counted():
     data = torch.rand(500, 16, generator=torch.Generator().manual_seed(0))
     repeats = FeedProfile.of(torch.cat([data, data[:100]]).split(50)).to_dict()["repeats"]
-    assert repeats["samples"] == 600 and repeats["repeated"] == 100 and repeats["distinct"] == pytest.approx(500, rel=0.05)
+    assert repeats["samples"] == 600 and repeats["distinct"] == pytest.approx(500, rel=0.05)
+    assert 95 <= repeats["repeated"] <= 100  # those whose place another sample took are forgotten: 0.8 of them are to be expected
 
 
 def test_parts_add_up(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import subprocess
 import sys
@@ -11,11 +10,10 @@ import textwrap
 import numpy as np
 import pytest
 import torch
-from array_cases import Case, cases, check_dataset, settings_of_all
+from array_cases import Case, cases, check_dataset, check_resuming, in_order, settings_of_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import millrace
 from millrace import DataLoader
 from millrace.datasets import HDF5
 
@@ -43,10 +41,6 @@ def write(path, case: Case, layout: str, latest: bool) -> np.ndarray:
         if case.written:
             dataset[: case.written] = case.values()[: case.written]
         return dataset[...]
-
-
-def in_order(dataset, batch_size, **options):
-    return DataLoader(dataset, batch_size, native="require", **options)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -202,34 +196,5 @@ def test_a_run_goes_on_where_it_was(tmp_path, layout):
         options = {"chunks": (9,), "compression": "gzip"} if layout == "gzip" else {}
         file.create_dataset("x", data=np.arange(103), **options)
     dataset = HDF5(path, "x")
-
-    def loader(rank=0, ranks=1, batch_size=4, **streams):
-        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks, **streams)
-        return in_order(dataset, batch_size, sampler=sampler, num_workers=2)
-
-    whole = torch.cat(list(loader(batch_size=1))).tolist()
-    assert sorted(whole) == list(range(103)) and whole != list(range(103))
-    for cut in (0, 1, 7, 26):
-        first = loader()
-        iterator = iter(first)
-        seen = [i for _ in range(cut) for i in next(iterator).tolist()]
-        second = loader()
-        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-        assert seen + torch.cat([*second, torch.empty(0, dtype=torch.int64)]).tolist() == whole
-    # Two ranks read eight batches of 3; three go on with batches of 5.
-    run = [loader(rank, 2, 3) for rank in range(2)]
-    for part in run:
-        iterator = iter(part)
-        for _ in range(8):
-            next(iterator)
-        part.cut = part.state_dict()
-    merged = millrace.merge_states([part.cut for part in run])
-    rest = []
-    for rank in range(3):
-        part = loader(rank, 3, 5)
-        part.load_state_dict(merged)
-        rest.append(torch.cat(list(part)).tolist())
-    read = [i for step in zip(*rest) for i in step]
-    order = torch.cat(list(loader(batch_size=1, streams=2))).tolist()  # two ranks read two parts of the order side by side
-    assert read[: 103 - 48] == order[48:]
+    check_resuming(dataset)
 

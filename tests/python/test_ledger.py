@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from ledger_cases import CASES, Data, Sleepy, busy, check, in_memory, run, slow_collate
+from ledger_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
 
 from millrace import DataLoader, _core
 from millrace.ledger.contention import contention

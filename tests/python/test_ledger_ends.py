@@ -12,7 +12,7 @@ import time
 
 import pytest
 from fake_device import Fake
-from ledger_cases import CASES, Data, Sleepy, check, in_memory, pictures, run
+from ledger_cases import Data, Sleepy, check, in_memory, pictures, run
 from torch.utils.data import Dataset
 
 from millrace import DataLoader, _core

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import signal
@@ -19,6 +18,7 @@ from fault_proxy import FaultProxy
 
 from millrace import CorruptDataError, UnavailableError, stores
 from millrace.stores import DiskCache
+from millrace.stores.cache_room import folder_lock
 from millrace.stores.clients import Meta, ObstoreClient
 from millrace.stores.failures import classify
 from millrace.stores.locations import shown
@@ -74,7 +74,7 @@ def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(tmp_path: Path, 
         children[-1].__enter__()
 
     try:
-        with cache._folder_lock() as locked:
+        with folder_lock(cache.folder) as locked:
             assert locked
             fork()
         entry = cache.admit("http://h/a", MIB, "1")

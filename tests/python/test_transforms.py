@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from pictures import make_picture
-from PIL import Image
 from transform_cases import AUGMENTING, GEOMETRY, IMAGE, PICTURES, TENSOR, WRONG, close, outcome, same
 
 from millrace import transforms as ours

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import subprocess
@@ -13,19 +12,14 @@ import threading
 import numpy as np
 import pytest
 import torch
-from array_cases import cases, check_dataset, settings_of_all
+from array_cases import cases, check_dataset, check_resuming, in_order, settings_of_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import millrace
 from millrace import CorruptDataError, DataLoader, UnavailableError
 from millrace.datasets import Zarr
 
 zarr = pytest.importorskip("zarr", minversion="3")
-
-
-def in_order(dataset, batch_size, **options):
-    return DataLoader(dataset, batch_size, native="require", **options)
 
 
 def with_tensorstore(dataset) -> bool:
@@ -315,32 +309,4 @@ def test_a_run_goes_on_with_other_ranks(tmp_path):
     array = zarr.create_array(tmp_path / "n.zarr", shape=(103,), chunks=(9,), dtype="i8")
     array[:] = np.arange(103)
     dataset = Zarr(tmp_path / "n.zarr", "array")
-
-    def loader(rank=0, ranks=1, batch_size=4, **streams):
-        sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks, **streams)
-        return in_order(dataset, batch_size, sampler=sampler, num_workers=2)
-
-    whole = torch.cat(list(loader(batch_size=1))).tolist()
-    for cut in (0, 1, 7, 26):
-        first = loader()
-        iterator = iter(first)
-        seen = [i for _ in range(cut) for i in next(iterator).tolist()]
-        second = loader()
-        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-        assert seen + torch.cat([*second, torch.empty(0, dtype=torch.int64)]).tolist() == whole
-    states = []
-    for rank in range(2):
-        part = loader(rank, 2, 3)
-        iterator = iter(part)
-        for _ in range(8):
-            next(iterator)
-        states.append(part.state_dict())
-    merged = millrace.merge_states(states)
-    rest = []
-    for rank in range(3):
-        part = loader(rank, 3, 5)
-        part.load_state_dict(merged)
-        rest.append(torch.cat(list(part)).tolist())
-    read = [i for step in zip(*rest) for i in step]
-    order = torch.cat(list(loader(batch_size=1, streams=2))).tolist()  # two ranks read two parts of the order side by side
-    assert read[: 103 - 48] == order[48:]
+    check_resuming(dataset)

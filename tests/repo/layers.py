@@ -10,15 +10,15 @@ LAYERS: dict[str, set[str]] = {
     "transforms": {"base", "core"},
     "samplers": {"base"},
     "sources": {"base", "core", "io"},
-    "sequences": {"base", "core", "samplers"},
     "arrays": {"base", "trace", "core", "io", "codecs"},
     "json": {"base"},
     "collate": {"base", "trace", "core"},
+    "sequences": {"base", "core", "samplers", "collate"},
     "device": {"base", "trace", "core", "transforms"},
     "loader": {
-        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "arrays", "json", "collate", "device"},
+        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "json", "collate", "sequences", "device"},
     "torch_bridge": {
-        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "sequences", "arrays", "json", "collate", "device",
+        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "json", "collate", "sequences", "device",
         "loader"},
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},

@@ -83,9 +83,9 @@ def _method(configuration: Configuration, given: dict[str, Any], facts: dict[str
 def make_loader(configuration: Configuration, source: Source, facts: dict[str, Any]) -> Any:
     import torch.utils.data
 
-    import millrace
+    from ..dataloader import DataLoader
 
-    made_of = torch.utils.data.DataLoader if configuration.side == "torch" else millrace.DataLoader
+    made_of = torch.utils.data.DataLoader if configuration.side == "torch" else DataLoader
     return made_of(source.dataset, **arguments(configuration, source, facts))
 
 

@@ -161,8 +161,6 @@ def main(arguments: list[str]) -> None:
     """Of the process that the parent starts: the number of its end of the connection."""
     import torch  # noqa: F401  # before the inventory: its own threads are no dataset's
 
-    import millrace  # noqa: F401
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable()
     warnings.simplefilter("ignore", UserWarning)  # torch's advice about numbers of workers, which are tried on purpose

@@ -144,9 +144,9 @@ def source_of(thing: Any, text: str) -> Source:
     """ValueError for what is neither a loader nor a dataset."""
     import torch.utils.data
 
-    import millrace
+    from ..prefetch import DevicePrefetcher
 
-    if isinstance(thing, millrace.DevicePrefetcher):
+    if isinstance(thing, DevicePrefetcher):
         raise ValueError(f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself")
     if isinstance(thing, torch.utils.data.DataLoader):
         return _of_loader(thing)
@@ -157,9 +157,10 @@ def source_of(thing: Any, text: str) -> Source:
 
 
 def _of_loader(loader: Any) -> Source:
-    import millrace
     from torch.utils.data import IterableDataset, default_collate
     from torch.utils.data._utils.collate import default_convert
+
+    from ..dataloader import DataLoader
 
     given = {name: getattr(loader, name) for name, default in _TORCHS.items() if getattr(loader, name) != default}
     if loader.collate_fn not in (default_collate, default_convert):
@@ -176,8 +177,8 @@ def _of_loader(loader: Any) -> Source:
         given.update(_order(loader))
     if loader.persistent_workers:
         given["persistent_workers"] = True
-    if isinstance(loader, millrace.DataLoader):
-        given.update({name: value for name in _OURS if (value := getattr(loader, name)) != getattr(millrace.DataLoader, name)})
+    if isinstance(loader, DataLoader):
+        given.update({name: value for name in _OURS if (value := getattr(loader, name)) != getattr(DataLoader, name)})
     return Source(loader.dataset, given, loader.num_workers, loader.prefetch_factor, is_loader=True)
 
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from typing import Any, Optional
 
-from .named import explained, is_name, named
+from .frame import command, explained, number
+from .named import is_name, named
 
 
+@command("estimate", wrong=(ValueError, FileNotFoundError))
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 when measuring fails, 2 for wrong arguments, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
-    from millrace.estimate import Estimate
-
-    try:
-        made, source = _estimated(given)
-    except KeyboardInterrupt:
-        print("\nmillrace estimate: stopped", file=sys.stderr)
-        return 130
-    except _Failed as failed:
-        print(f"millrace estimate: {failed}", file=sys.stderr)
-        return 1
-    except (ValueError, FileNotFoundError) as error:
-        print(f"millrace estimate: {error}", file=sys.stderr)
-        return 2
-    assert isinstance(made, Estimate)
+    made, source = _estimated(given)
     if given.json:
         print(json.dumps({**made.to_dict(), "measured_by": source}))
     else:
@@ -119,36 +107,29 @@ def _measured(text: str, given: argparse.Namespace) -> Any:
         raise _Failed(told if told.startswith(f"{text}: ") else f"{text}: {told}") from error
 
 
-def _count(text: str) -> float:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number; write 1281167, 1_281_167 or 1e9, without a unit") from None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="millrace estimate", description="What a training run needs of its loader, what the loader "
                                      "gives, and what waiting costs. Say what it gives by --measured, or have it measured.")
     add = parser.add_argument
-    add("--step-ms", type=_count, metavar="MS", help="the model's own time for a step, the batch being ready")
-    add("--batch-size", type=_count, metavar="N", help="samples of one rank's step")
-    add("--world-size", type=_count, default=1, metavar="N", help="ranks, one GPU each (default: 1)")
-    add("--samples", type=_count, metavar="N", help="of an epoch, over all ranks")
-    add("--tokens", type=_count, metavar="N", help="the same in tokens, with --length")
-    add("--length", type=_count, metavar="N", help="tokens of one sample; rates are said in tokens, too")
-    add("--epochs", type=_count, metavar="N", help="default: 1")
-    add("--steps", type=_count, metavar="N", help="the run's length, in place of --samples and --epochs")
-    add("--price-per-hour", type=_count, metavar="PRICE", help="of one GPU")
+    add("--step-ms", type=number, metavar="MS", help="the model's own time for a step, the batch being ready")
+    add("--batch-size", type=number, metavar="N", help="samples of one rank's step")
+    add("--world-size", type=number, default=1, metavar="N", help="ranks, one GPU each (default: 1)")
+    add("--samples", type=number, metavar="N", help="of an epoch, over all ranks")
+    add("--tokens", type=number, metavar="N", help="the same in tokens, with --length")
+    add("--length", type=number, metavar="N", help="tokens of one sample; rates are said in tokens, too")
+    add("--epochs", type=number, metavar="N", help="default: 1")
+    add("--steps", type=number, metavar="N", help="the run's length, in place of --samples and --epochs")
+    add("--price-per-hour", type=number, metavar="PRICE", help="of one GPU")
     add("--currency", default="USD", help="of the price (default: USD)")
     what = parser.add_argument_group("what one rank's loader gives: one of")
-    what.add_argument("--measured", type=_count, metavar="RATE", help="samples per second")
-    what.add_argument("--measured-tokens", type=_count, metavar="RATE", help="tokens per second, with --length")
+    what.add_argument("--measured", type=number, metavar="RATE", help="samples per second")
+    what.add_argument("--measured-tokens", type=number, metavar="RATE", help="tokens per second, with --length")
     what.add_argument("--dataset", metavar="MODULE:NAME", help="measure this dataset, or a function that makes it, in millrace's "
                       "loader; also SCRIPT.py:NAME")
     what.add_argument("--loader", metavar="MODULE:NAME", help="measure this loader, millrace's or another, or a function that makes it")
     what.add_argument("--ledger", metavar="FILE", help="the JSON of a run's loader.stats(); step time and batch size come from it, too, "
                       "unless given")
-    add("--seconds", type=_count, default=5.0, metavar="S", help="how long to measure (default: 5)")
+    add("--seconds", type=number, default=5.0, metavar="S", help="how long to measure (default: 5)")
     add("--ranks-per-node", type=int, metavar="N", help="measure with one N-th of this machine's CPUs, as each of N ranks has")
     add("--json", action="store_true", help="print every number as JSON")
     return parser

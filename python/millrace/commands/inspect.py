@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
+
+from .frame import command
 
 _WIDTH, _MOST_LABELS, _MOST_BROKEN = 30, 20, 20
 
 
+@command("inspect")
 def main(arguments: list[str]) -> int:
     """The exit status: 0 for sound shards, 1 when something is broken, 2 for wrong arguments, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
@@ -21,12 +23,6 @@ def main(arguments: list[str]) -> int:
     try:
         urls = [url for text in given.urls for url in _of_folder(text) or expand_urls(text)]
         found = survey(urls, decode_pictures=given.decode, progress=progress)
-    except KeyboardInterrupt:
-        print("\nmillrace inspect: stopped", file=sys.stderr)
-        return 130
-    except Exception as error:
-        print(f"millrace inspect: {error}", file=sys.stderr)
-        return 1
     finally:
         if progress:
             progress.close()

@@ -5,33 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from typing import Any, Optional
 
-from .named import explained, is_name, named
+from .frame import command
+from .named import is_name, named
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
+@command("pack", "stopped; complete shards stay, and the same command goes on behind them")
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
     from millrace.packing import pack
 
-    try:
-        report = pack(
-            given.source if len(given.source) > 1 else _source(given.source[0]), given.destination, name=given.name,
-            shard_size=given.shard_size, samples_per_shard=given.samples_per_shard, jpeg=given.jpeg, own_tables=given.own_tables,
-            max_side=given.max_side, quality=given.quality, shuffle=given.shuffle, seed=given.seed, downsample=given.downsample,
-            pixel_statistics=given.pixel_statistics, workers=given.workers, on_error=given.on_error, verify=given.verify,
-            progress=not given.json,
-        )
-    except KeyboardInterrupt:
-        print("\nmillrace pack: stopped; complete shards stay, and the same command goes on behind them", file=sys.stderr)
-        return 130
-    except Exception as error:
-        print(f"millrace pack: {explained(error)}", file=sys.stderr)
-        return 1
+    report = pack(
+        given.source if len(given.source) > 1 else _source(given.source[0]), given.destination, name=given.name,
+        shard_size=given.shard_size, samples_per_shard=given.samples_per_shard, jpeg=given.jpeg, own_tables=given.own_tables,
+        max_side=given.max_side, quality=given.quality, shuffle=given.shuffle, seed=given.seed, downsample=given.downsample,
+        pixel_statistics=given.pixel_statistics, workers=given.workers, on_error=given.on_error, verify=given.verify,
+        progress=not given.json,
+    )
     print(json.dumps(report) if given.json else _summary(report, given.destination))
     return 0
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any, Union
 
-from .named import explained
+from .frame import command
 
 
+@command("profile", "stopped; nothing was written")
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
@@ -28,12 +28,6 @@ def main(arguments: list[str]) -> int:
         profile.about = {"dataset": given.dataset, "kind": what}
         if given.out:
             profile.save(given.out)
-    except KeyboardInterrupt:
-        print("\nmillrace profile: stopped; nothing was written", file=sys.stderr)
-        return 130
-    except Exception as error:
-        print(f"millrace profile: {explained(error)}", file=sys.stderr)
-        return 1
     finally:
         if progress:
             progress.close()

@@ -1,7 +1,7 @@
 """What a dataset that is Python code draws from the generators of torch, numpy and random, so that a batch can be made with the same draws.
 
 Their states are read before each batch (torch's costs a microsecond, random's ten, numpy's thirty), but not of those that the first batches
-have left alone: these are only glanced at, around every 16th.
+have left alone: these are only glanced at, around every 16th, later every 64th.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 import torch
 
-_AT_FIRST, _EVERY = 8, 16
+_AT_FIRST = 8
+_EVERY, _SELDOM, _LATER = 16, 64, 256  # so many tasks later
 
 
 Draws = dict[str, Any]
@@ -24,16 +25,19 @@ Draws = dict[str, Any]
 
 
 class DrawWatch:
-    """Of the one thread that makes batches."""
+    """Of the one thread that makes batches. `before`: one of the same dataset, in an earlier epoch."""
 
-    def __init__(self) -> None:
-        self._drawn: set[str] = set()
-        self._tasks = 0
+    def __init__(self, before: Optional[DrawWatch] = None) -> None:
+        self._drawn: set[str] = set() if before is None else set(before._drawn)
+        self._tasks = 0 if before is None else before._tasks
+        self._looking = False  # between before() and after()
         self._then: dict[str, Any] = {}
 
     def before(self) -> Optional[Draws]:
         """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
-        looks = self._looks()
+        tasks = self._tasks
+        due = tasks < _AT_FIRST or tasks % (_EVERY if tasks < _LATER else _SELDOM) == 0
+        looks = self._looking = due and len(self._drawn) < len(_GENERATORS)
         if not looks and not self._drawn:
             return None
         self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
@@ -41,7 +45,7 @@ class DrawWatch:
 
     def after(self, draws: Optional[Draws]) -> Optional[Draws]:
         """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
-        if not self._looks():
+        if not self._looking:
             self._tasks += 1
             return draws
         new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(self._reader(name)(), then)}
@@ -53,9 +57,6 @@ class DrawWatch:
     def _reader(self, name: str) -> Callable[[], Any]:
         generator = _GENERATORS[name]
         return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
-
-    def _looks(self) -> bool:
-        return len(self._drawn) < len(_GENERATORS) and (self._tasks < _AT_FIRST or self._tasks % _EVERY == 0)
 
 
 def put_back(draws: Union[None, bytes, Draws]) -> None:

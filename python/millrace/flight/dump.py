@@ -33,7 +33,13 @@ def known(loader: Any) -> None:
     """It has an iterator now."""
     _loaders[id(loader)] = loader
     if getattr(loader.flight, "stuck_after", None):
-        watch()
+        watch(_ask)
+
+
+def _ask() -> list[tuple[Any, dict[str, Any]]]:
+    """For watch(): the loaders that want to be looked at, each with what its workers are doing."""
+    wanted = [loader for loader in known_loaders() if getattr(loader.flight, "stuck_after", None)]
+    return [(loader, moment_of(loader, stacks=False)) for loader in wanted]
 
 
 def known_loaders() -> list[Any]:

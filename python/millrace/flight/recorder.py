@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from .draws import size_of
+from .draws import DrawWatch, size_of
 from .hashes import BatchHash
 
 _MOST_EPOCHS = 512  # whose beginnings are remembered
@@ -36,7 +36,10 @@ class Step:
     def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
         self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = rows, exact, occurrences, names, worker, draws
         self.digest: Optional[BatchHash] = None
-        self.bytes = 300 + (8 * len(rows) if type(rows) is array else _size(rows))  # each batch comes by here: what it has not is not asked
+        if rows is not None:  # each batch comes by here: what it has not is not asked
+            self.bytes = 300 + (8 * len(rows) if type(rows) is array else _size(rows))
+        else:
+            self.bytes = 300
         if occurrences is not None or names is not None or draws is not None:
             self.bytes += _size(occurrences) + 100 * len(names or ()) + size_of(draws)
 
@@ -63,7 +66,7 @@ class EpochLog:
         self.steps: dict[int, Step] = {}
         self.states: dict[int, dict[str, Any]] = {}
         self._states_every = recorder.states_every
-        self._made = first
+        self.made = first  # batches, or errors in their places, that are on their way to the consumer
         self.at = time.monotonic()  # when the last batch was handed out, or the epoch began
         self._early: dict[int, BatchHash] = {}  # of batches that wait elsewhere for the consumer
 
@@ -76,15 +79,11 @@ class EpochLog:
             self._states_every *= 2
             self.states = {at: kept for at, kept in self.states.items() if at % self._states_every == 0}
 
-    def made(self) -> None:
-        """A batch, or an error in its place, is on its way to the consumer."""
-        self._made += 1
-
     def hash(self, batch: Any) -> None:
         """The batch that was made last, before anybody can change it."""
         if not self.recorder.hashes:
             return
-        number, digest = self._made - 1, BatchHash.of(batch)
+        number, digest = self.made - 1, BatchHash.of(batch)
         step = self.steps.get(number)
         if step is None:
             self._early[number] = digest
@@ -99,14 +98,20 @@ class EpochLog:
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
         """`rows`: an index list, (file indices, occurrences) as engines have them, or a list of (shard, key); None: not known."""
         exact, occurrences, names = False, None, None
-        if type(rows) is tuple and len(rows) == 2 and isinstance(rows[0], np.ndarray):
+        kind = type(rows)
+        if kind is list:
+            rows = _compact(rows)
+        elif kind is tuple and len(rows) == 2 and isinstance(rows[0], np.ndarray):
             exact, (rows, occurrences) = True, rows
-        elif type(rows) is Names:
+        elif kind is Names:
             rows, names = None, rows
-        step = self.steps[number] = Step(rows if exact else _compact(rows), exact, occurrences, names, worker, draws)
+        step = self.steps[number] = Step(rows, exact, occurrences, names, worker, draws)
         self.count, self.at = number + 1, time.monotonic()
         recorder = self.recorder
-        recorder.kept(self, number, step)
+        recorder.order.append((self, number))
+        recorder.bytes += step.bytes
+        if len(recorder.order) > recorder.max_steps or recorder.bytes > recorder.memory:
+            recorder.forget_oldest()
         if recorder.hashes:
             digest = self._early.pop(number, None)
             if digest is not None:
@@ -157,7 +162,8 @@ class FlightRecorder:
         """Everything that was remembered."""
         self.epochs: dict[int, EpochLog] = {}
         self.bytes = 0
-        self._order: deque[tuple[EpochLog, int]] = deque()
+        self.watch: Optional[DrawWatch] = None  # of the latest epoch without workers
+        self.order: deque[tuple[EpochLog, int]] = deque()
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
         """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from there on."""
@@ -170,10 +176,9 @@ class FlightRecorder:
             self.epochs[old].states.clear()
         return log
 
-    def kept(self, log: EpochLog, number: int, step: Step) -> None:
-        order = self._order
-        order.append((log, number))
-        self.bytes += step.bytes
+    def forget_oldest(self) -> None:
+        """Until the rest is as little as it should be."""
+        order = self.order
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
             old, at = order.popleft()
             gone = old.steps.pop(at, None)
@@ -226,7 +231,7 @@ def recorder_of(loader: Any) -> Optional[FlightRecorder]:
 
 def _compact(rows: Any) -> Any:
     """A list of ints in a quarter of its memory; anything else as it is."""
-    if type(rows) is list and rows and type(rows[0]) is int:
+    if rows and type(rows[0]) is int:
         try:
             return array("q", rows)
         except (TypeError, OverflowError):

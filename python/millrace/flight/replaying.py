@@ -19,7 +19,7 @@ import torch
 
 from ..datasets.webdataset.chain import OWN_PLACE
 from ..errors import UnavailableError
-from ..lowering import StreamJob, make_plan
+from ..lowering import make_plan
 from ..prefetch import prefetched
 from ..run_record import RunRecord
 from ..state.saved import SavedState, fingerprint

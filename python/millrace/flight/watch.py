@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 _logger = logging.getLogger("millrace")
@@ -18,12 +19,15 @@ _lock = threading.Lock()
 _thread: Optional[tuple[int, threading.Thread]] = None  # and its process
 
 
-def watch() -> None:
-    """Some loader wants to be looked at."""
+Ask = Callable[[], list[tuple[Any, dict[str, Any]]]]
+
+
+def watch(ask: Ask) -> None:
+    """Some loader wants to be looked at. `ask` gives all that do, each with what its workers are doing."""
     global _thread
     with _lock:
         if _thread is None or _thread[0] != os.getpid() or not _thread[1].is_alive():
-            _thread = os.getpid(), threading.Thread(target=_run, name="millrace-watch", daemon=True)
+            _thread = os.getpid(), threading.Thread(target=_run, args=(ask,), name="millrace-watch", daemon=True)
             _thread[1].start()
 
 
@@ -35,24 +39,20 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _run() -> None:
+def _run(ask: Ask) -> None:
     warned: set[Any] = set()
-    while (pause := _look(warned)) is not None:
+    while (pause := _look(ask, warned)) is not None:
         time.sleep(pause)
 
 
-def _look(warned: set[Any]) -> Optional[float]:
+def _look(ask: Ask, warned: set[Any]) -> Optional[float]:
     """How long to wait before the next look; None: nobody is to be looked at any more."""
     global _thread
-    from .dump import known_loaders, moment_of
-
     found = []
-    for loader in known_loaders():
-        seconds = getattr(loader.flight, "stuck_after", None)
-        if seconds:
-            found.append(seconds)
-            for worker in moment_of(loader, stacks=False).get("workers", ()):
-                _judge(loader, worker, seconds, warned)
+    for loader, moment in ask():
+        found.append(loader.flight.stuck_after)
+        for worker in moment.get("workers", ()):
+            _judge(loader, worker, loader.flight.stuck_after, warned)
     with _lock:
         if not found:
             _thread = None

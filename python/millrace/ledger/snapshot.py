@@ -112,7 +112,7 @@ def _blame(consumer: dict[str, float], late: float, made: dict[str, float], busy
 
     `late`: how long after `start` the first worker was ready to work; as far as the consumer waited, that is part of starting them.
     """
-    blame = {name: seconds for name, seconds in made.items()}
+    blame = dict(made)
     blame |= {name: consumer[name] for name in _OWN if name != "step"}
     starting = min(max(0.0, late), consumer["wait"])
     blame["start"] += starting

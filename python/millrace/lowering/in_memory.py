@@ -18,9 +18,10 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from .. import _core
 from ..datasets.arrays import Arrays
+from ..datasets.hdf5 import HDF5
 from ..datasets.tokens import Tokens
 from .arrow import is_arrow, recognise_arrow
-from .mapped_arrays import is_mapped_arrays, recognise_mapped_arrays
+from .mapped_arrays import recognise_mapped_arrays
 from .refusal import NotLowered
 from .rows import Column, RowSet
 from .tables import is_plain_table, recognise_table
@@ -37,12 +38,16 @@ def is_in_memory(dataset: Any) -> bool:
         dataset = dataset.dataset
     if type(dataset) in _RECOGNISERS:
         return True
-    return is_arrow(dataset) or is_mapped_arrays(dataset) or is_plain_table(dataset)
+    return is_arrow(dataset) or _is_mapped_arrays(dataset) or is_plain_table(dataset)
+
+
+def _is_mapped_arrays(dataset: Any) -> bool:
+    return type(dataset) is HDF5 and dataset.mapped_tables is not None  # chunked files make whole batches instead (lowering/batches.py)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
-    if is_mapped_arrays(dataset):
+    if _is_mapped_arrays(dataset):
         return recognise_mapped_arrays(dataset)
     recognise = _RECOGNISERS.get(type(dataset))
     if recognise is None:

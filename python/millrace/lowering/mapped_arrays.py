@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..datasets.hdf5 import HDF5
 from .refusal import NotLowered
 from .rows import Column, RowSet
 
-
-def is_mapped_arrays(dataset: Any) -> bool:
-    """Whether recognise_mapped_arrays() takes it. Chunked files make whole batches instead (lowering/batches.py)."""
-    return type(dataset) is HDF5 and dataset.mapped_tables is not None
+if TYPE_CHECKING:
+    from ..datasets.hdf5 import HDF5  # which asks this module for its rows
 
 
 def recognise_mapped_arrays(dataset: HDF5) -> RowSet:

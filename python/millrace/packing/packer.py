@@ -20,7 +20,8 @@ from .progress import Progress
 from .selection import Downsample, check_downsample, choose, shuffled
 from .shard_source import label_of
 from .shard_writer import ShardWriter, WriteError
-from .sources import Source, open_source
+from .opening import open_source
+from .sources import Source
 from .statistics import Statistics, pixel_sums
 from .verify import verify as verify_folder
 
@@ -56,7 +57,7 @@ def pack(
 
     Args:
         source: a folder of class folders, Parquet files (a path, a list, a folder; needs pyarrow), tar shards (paths, URLs, braces), or any
-            torch Dataset; see packing/sources.py, encode.py.
+            torch Dataset; see packing/opening.py, encode.py.
         shard_size: bytes that a shard has at most, unless one sample is larger. samples_per_shard: samples that it has at most.
         jpeg: "lossless" (the default: crops decode a fifth quicker, no pixel changes, files grow by 1 %) makes JPEGs baseline and
             cuts them into segments, see transcode_jpeg; "keep" leaves their bytes alone. What cannot be transcoded is kept, and counted.

@@ -12,13 +12,9 @@ from typing import Any, Optional
 
 from .metrics import prometheus
 from .report import Report
+from .summary import ledger_of
 
 __all__ = ["Report", "prometheus", "report_of", "serve_metrics"]
-
-
-def ledger_of(loader: Any, steps: bool) -> dict[str, Any]:
-    """The ledger of a loader's latest iterator; {} where none is kept (MILLRACE_LEDGER=0)."""
-    return loader.ledger(steps=steps) or {}
 
 
 def report_of(loader: Any) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from .summary import Summary, ordered
+from .summary import Summary, ledger_of, ordered
 
 
 def scalars(summary: Summary) -> dict[str, float]:
@@ -26,8 +26,6 @@ def prometheus(loader: Any, labels: Optional[Mapping[str, str]] = None) -> str:
     Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. labels: put on each of them, to tell
     loaders apart. May be called from any thread.
     """
-    from . import ledger_of
-
     ledger = ledger_of(loader, steps=False)
     summary = Summary(ledger)
     lines: list[str] = []

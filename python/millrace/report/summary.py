@@ -38,6 +38,11 @@ def ordered(seconds: Mapping[str, float], order: Sequence[str]) -> dict[str, flo
     return {name: float(seconds[name]) for name in names if (seconds.get(name) or 0) > 0}
 
 
+def ledger_of(loader: Any, steps: bool) -> dict[str, Any]:
+    """The ledger of a loader's latest iterator; {} where none is kept (MILLRACE_LEDGER=0)."""
+    return loader.ledger(steps=steps) or {}
+
+
 class Summary:
     """A ledger's numbers, derived once."""
 

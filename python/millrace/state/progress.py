@@ -173,7 +173,7 @@ class Progress(Remembering):
         """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free. For the flight recorder:
         `rows`, its samples, where they are not those of the list, and what was drawn before it."""
         if self.log is not None:
-            self.log.made()
+            self.log.made += 1
         if self._held is None:
             self._turn(number, worker, state, rows, draws)
             return
@@ -186,7 +186,7 @@ class Progress(Remembering):
         if parts is not None:
             self._parts = parts
         self._left_out_then = left_out
-        if not self._asks_workers:
+        if not self._asks_workers and self.log is not None and self.log.start is None:
             self.remember_start()  # where the samplers stood when the first list was drawn
         item = self._feed.handed_out(number)
         if worker is not None:

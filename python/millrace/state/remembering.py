@@ -62,9 +62,10 @@ class Remembering:
 
     def _remember(self, rows: Any, worker: Optional[int], draws: Any) -> None:
         """Behind a batch's turn."""
-        if self.log is None:
+        log = self.log
+        if log is None:
             return
-        self.log.engine_epoch = self.epoch  # type: ignore[attr-defined]  # of iterators that stay, known behind the epoch's beginning
-        self.log.handed_out(self._yielded - 1, rows, -1 if worker is None else worker, draws)
-        if self._asks_workers and self.log.wants_state(self._yielded):
-            self.log.keep_state(self._yielded, self._state())  # type: ignore[attr-defined]
+        log.engine_epoch = self.epoch  # type: ignore[attr-defined]  # of iterators that stay, known behind the epoch's beginning
+        log.handed_out(self._yielded - 1, rows, -1 if worker is None else worker, draws)
+        if self._asks_workers and log.wants_state(self._yielded):
+            log.keep_state(self._yielded, self._state())  # type: ignore[attr-defined]

@@ -147,7 +147,7 @@ class DiskCache:
             return self._bypass("the store gives neither an ETag nor a date, by which a changed object would be noticed")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self._folder_lock() as locked:
+            with folder_lock(self.folder) as locked:
                 if locked is None:
                     self._rest_until = time.monotonic() + REST_SECONDS
                     return self._bypass("another process holds the folder's lock and does not move")
@@ -202,9 +202,6 @@ class DiskCache:
         return None
 
     # ------------------------------------------------------------------ room
-
-    def _folder_lock(self) -> contextlib.AbstractContextManager[int | None]:
-        return folder_lock(self.folder)
 
     def _room_for(self, need: int, keep: str, lock_fd: int) -> bool:
         """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known of them is not enough."""

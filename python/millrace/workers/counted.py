@@ -10,9 +10,10 @@ from typing import Any
 from ..ledger.stages import HANDOVER, recorded, recording
 from ..run_record import RunRecord
 from ..state import Progress
+from .torchs_next import TorchsNext
 
 
-class Counted:
+class Counted(TorchsNext):
     """Mixin before one of torch's iterators: `next()` is timed, batches are counted, forked children are told apart.
 
     `_begin_record` comes after torch's base seed was drawn; `_owner_pid` is set first of all, because `__del__` asks for it.
@@ -36,7 +37,7 @@ class Counted:
         started = time.perf_counter()
         before = ledger.begin(HANDOVER)
         try:
-            batch = super().__next__() if tuning is None else tuning.next(super().__next__)  # type: ignore[misc]
+            batch = self._torchs_next() if tuning is None else tuning.next(self._torchs_next)
             if self._progress.log is not None:
                 self._progress.log.hash(batch)
         except StopIteration:

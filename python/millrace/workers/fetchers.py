@@ -16,13 +16,11 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
+from ..collation import as_shipped
 from ..ledger.stages import collating
 from ..state import dataset_parts, put_back
 from .batches import samples_again
 from .holes import Holes, failure, is_of_sample
-
-_SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
-
 
 class Rows:
     """The batch is in the slot, collated."""
@@ -66,7 +64,7 @@ class _Fetcher:
         """collate_fn of all samples; `capacity` is the most there can be. With fewer than `least`: StopIteration."""
         sink, writer = self.sink, self.sink.writer
         rest: list[Any] = []
-        if writer is not None and self.collate_fn is _utils.collate.default_collate and _as_shipped():
+        if writer is not None and self.collate_fn is _utils.collate.default_collate and as_shipped():
             writer.begin(sink.slot, sink.reserved, capacity)
             add = writer.add
             for sample in samples:
@@ -191,10 +189,6 @@ class _Incomplete(Exception):
 
 class _Stopped(Exception):
     """A map-style dataset raised StopIteration."""
-
-
-def _as_shipped() -> bool:
-    return _utils.collate.default_collate_fn_map == _SHIPPED
 
 
 def make_fetcher(

@@ -59,8 +59,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, self._sink, loader.on_error
             )
 
-        maps = self._dataset_kind == _DatasetKind.Map and progress.log is not None
-        self._watch = DrawWatch() if maps else None
+        self._watch: Optional[DrawWatch] = None
+        if self._dataset_kind == _DatasetKind.Map and progress.log is not None:
+            self._watch = progress.log.recorder.watch = DrawWatch(progress.log.recorder.watch)
         progress.runs_inline(self)
         if saved is not None:
             self._go_on(saved)
@@ -88,12 +89,18 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._progress.ends_inline(fetcher)
 
     def _next_data(self) -> Any:
+        progress = self._progress
         try:
-            data = self._made(self._next_whole_batch) if self._skip else self._pinned(self._made(self._fetched, self._next_index()))
+            if self._skip:
+                data = self._made(self._next_whole_batch)
+            else:
+                data = self._made(self._fetched, self._next_index())
+                if self._pin_memory:
+                    data = self._pinned(data)
         except StopIteration:
             raise
         except Exception:
-            self._progress.turn(draws=self._draws)
+            progress.turn(draws=self._draws)
             raise
         finally:
             if self._sink is not None:
@@ -101,7 +108,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._sink.errors = []
         if self._watch is not None:
             self._draws = self._watch.after(self._draws)
-        self._progress.turn(rows=self._rows or getattr(self._dataset_fetcher, "names", None), draws=self._draws)
+        progress.turn(rows=self._rows or getattr(self._dataset_fetcher, "names", None), draws=self._draws)
+        streamed = self._auto_collation and self._dataset_kind == _DatasetKind.Iterable
+        self._record.counters["samples"] += _leading_length(data) if streamed else self._asked
         return data
 
     def _next_whole_batch(self) -> Any:
@@ -122,7 +131,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
                 self._record.add_errors(errors)
             self._asked, self._rows = mending.end(), list(mending.rows)
             if self._asked >= max(1, self._least):
-                return self._pinned(batch)
+                return self._pinned(batch) if self._pin_memory else batch
 
     def _fetched(self, index: Any) -> Any:
         if self._stacks is None or not self._stacks.is_of_this_thread:
@@ -135,24 +144,17 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             enter(before)
 
     def _pinned(self, batch: Any) -> Any:
-        if not self._pin_memory:
-            return batch
         with during(COPY):
             return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
     def _next_index(self) -> Any:
         if not self._skip:
             self._progress.drawing()
-        index = self.doing = super()._next_index()
+        index = self.doing = next(self._sampler_iter)
         self._asked = operator.length_hint(index, 1) if self._auto_collation else 1
-        self._draws = None if self._watch is None else self._watch.before()
+        if self._watch is not None:
+            self._draws = self._watch.before()
         return index
-
-    def __next__(self) -> Any:
-        batch = super().__next__()
-        streamed = self._dataset_kind == _DatasetKind.Iterable and self._auto_collation
-        self._record.counters["samples"] += _leading_length(batch) if streamed else self._asked
-        return batch
 
 
 def _leading_length(batch: Any) -> int:

@@ -4,8 +4,8 @@
 #include <limits>
 #include <random>
 
+#include "base/half.h"
 #include "test_images.h"
-#include "transforms/value_table.h"
 
 namespace millrace {
 namespace {

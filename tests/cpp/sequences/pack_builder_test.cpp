@@ -151,12 +151,14 @@ void check_widening(DType type) {
   std::vector<uint8_t> bytes(1 + 5 * sizeof(T));
   const T elements[5] = {0, 1, 100, std::numeric_limits<T>::max(), std::numeric_limits<T>::min()};
   std::memcpy(bytes.data() + 1, elements, sizeof elements);
-  Numbers out(4);
-  widen(bytes.data() + 1, type, 1, 4, out.data());
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(out[i], static_cast<int64_t>(elements[i + 1])) << dtype_name(type);
+  const std::vector<int64_t> offsets{1, 5};
+  const PackBuilder builder({{bytes.data() + 1, type, 5, offsets, "tokens"}}, {.length = 4});
+  Row row(4);
+  builder.build(std::vector<PackPiece>{{0, 0, 4}}, row.view());
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(row.ids[i], static_cast<int64_t>(elements[i + 1])) << dtype_name(type);
 }
 
-TEST(Widen, AllIntegersAnywhere) {
+TEST(PackBuilder, TokensAreIntegersOfAnyWidthAnywhere) {
   check_widening<uint8_t>(DType::u8);
   check_widening<int8_t>(DType::i8);
   check_widening<uint16_t>(DType::u16);

@@ -101,17 +101,5 @@ TEST(Repeats, OfAnEpochAndAmongTheLatest) {
   EXPECT_EQ(repeats.repeated, 2);
 }
 
-TEST(HashBytes, EveryByteCounts) {
-  std::vector<uint8_t> data(37, 5);
-  const uint64_t whole = hash_bytes(data.data(), data.size(), 0);
-  for (uint8_t& byte : data) {
-    byte = 6;
-    EXPECT_NE(hash_bytes(data.data(), data.size(), 0), whole);
-    byte = 5;
-  }
-  EXPECT_NE(hash_bytes(data.data(), 36, 0), whole);
-  EXPECT_NE(hash_bytes(data.data(), 37, 1), whole);
-}
-
 }  // namespace
 }  // namespace millrace

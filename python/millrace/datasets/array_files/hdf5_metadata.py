@@ -97,7 +97,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     chunk_rows = dataset.chunks[0] if dataset.chunks else None
     why_not = _keeps_from_native(h5py, file, dataset, layout, dtype)
     if why_not is None:
-        return _native(h5py, state, dataset, name, dtype, dims)
+        return _native(state, dataset, name, dtype, dims)
     return LockedDataset(state, name, dataset.shape, dtype, dims, chunk_rows, f"h5py, under one lock: {why_not}")
 
 
@@ -129,7 +129,7 @@ def _keeps_from_native(h5py: Any, file: Any, dataset: Any, layout: int, dtype: O
     return "it is deflated twice" if filters.count(1) > 1 else None
 
 
-def _native(h5py: Any, state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tuple[Optional[str], ...]) -> NativeDataset:
+def _native(state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tuple[Optional[str], ...]) -> NativeDataset:
     stored, shape = dataset.dtype, dataset.shape
     parts = 2 if dtype.kind == "c" else 1
     first = stored if stored.fields is None else next(iter(stored.fields.values()))[0]

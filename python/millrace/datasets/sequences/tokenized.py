@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Subset
 
 from ... import _core
 from ...ledger.stages import FETCH, TRANSFORM, during

@@ -13,15 +13,15 @@ from millrace.errors import corrupt_data
 from .arrow_package import arrow
 from .filtering import Progress, for_each
 from .ipc_index import IpcIndex, read_index
-from .opening import Files
-from .paths import Partitions, Paths, list_files
+from .paths import Paths, list_files
 from .rules import Nulls, Rules, Shape
-from .tabular import Chunk, Tabular, check_same
+from .table_files import TableFiles
+from .tabular import Chunk
 
 _ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")
 
 
-class ArrowFile(Tabular):
+class ArrowFile(TableFiles):
     """Rows of Arrow files as a map-style dataset: sample i is {column: value}, a batch {column: tensor or list of str}.
 
     The IPC file format, IPC streams and Feather (version 2), compressed or not; a folder is its files, and one that Hugging Face's
@@ -52,27 +52,11 @@ class ArrowFile(Tabular):
         store_options: Optional[dict[str, Any]] = None,
         cache_bytes: Optional[int] = None,
     ) -> None:
-        super().__init__(Rules(nulls, categories, decimals, fixed_lists or {}, types or {}), filters, progress, cache_bytes)
+        rules = Rules(nulls, categories, decimals, fixed_lists or {}, types or {})
         listed = _saved_shards(paths) or list_files(paths, _ENDINGS)
-        self._files = Files(listed, cache, store_options)
-        self._partitions = Partitions(listed if hive else [])
+        super().__init__(listed, hive, cache, store_options, rules, filters, progress, cache_bytes)
         self._indexes: list[IpcIndex] = for_each(self._read_index, range(len(listed)))
-        schema = self._checked_schema(columns)
-        chunks = [chunk for file, index in enumerate(self._indexes) for chunk in _chunks_of(file, index)]
-        self._prepare(schema, chunks, columns, {name: self._partitions.is_text(name) for name in self._partitions.names})
-
-    @property
-    def files(self) -> list[str]:
-        return [self._files.name(file) for file in range(len(self._files))]
-
-    def _checked_schema(self, columns: Optional[Sequence[str]]) -> Any:
-        first = self._schema_of(0)
-        inside = [name for name in first.names if name not in self._partitions.names]
-        wanted = inside if columns is None else [name for name in columns if name in inside]
-        for file, index in enumerate(self._indexes[1:], 1):
-            if index.schema != self._indexes[0].schema:
-                check_same(self._schema_of(file), first, self._file_name(file), self._file_name(0), self._rules, wanted)
-        return first
+        self._prepare_files(columns)
 
     def _schema_of(self, file: int) -> Any:
         pa = arrow()
@@ -81,11 +65,11 @@ class ArrowFile(Tabular):
         except (pa.ArrowException, OSError) as error:
             raise corrupt_data(self._file_name(file), f"{self._file_name(file)}: its schema cannot be read: {error}") from None
 
-    def _file_name(self, file: int) -> str:
-        return self._files.name(file)
+    def _says_what_the_first_says(self, file: int) -> bool:
+        return self._indexes[file].schema == self._indexes[0].schema
 
-    def _constants_of(self, file: int) -> Mapping[str, Any]:
-        return self._partitions.values(file)
+    def _rows_of_chunks(self, file: int) -> list[int]:
+        return [message.rows for message in self._indexes[file].records]
 
     def _read_index(self, file: int) -> IpcIndex:
         self._files.check(file)
@@ -120,14 +104,6 @@ class ArrowFile(Tabular):
             except pa.ArrowException as error:
                 where = f"{self._file_name(chunk.file)}: record batch {chunk.number}, column {name!r} is damaged"
                 raise corrupt_data(self._file_name(chunk.file), f"{where}: {error}") from None
-
-
-def _chunks_of(file: int, index: IpcIndex) -> list[Chunk]:
-    chunks, first = [], 0
-    for number, message in enumerate(index.records):
-        chunks.append(Chunk(file, number, message.rows, first))
-        first += message.rows
-    return chunks
 
 
 def _saved_shards(paths: Any) -> Optional[list[str]]:

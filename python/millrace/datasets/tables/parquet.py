@@ -13,10 +13,11 @@ from millrace.errors import CorruptDataError, corrupt_data
 
 from .arrow_package import arrow, arrow_dataset, compute, local_files, parquet
 from .filtering import Progress, for_each, true_rows
-from .opening import Files, SourceFile
-from .paths import Partitions, Paths, list_files
+from .opening import SourceFile
+from .paths import Paths, list_files
 from .rules import Nulls, Rules, Shape
-from .tabular import Chunk, Tabular, check_same
+from .table_files import TableFiles
+from .tabular import Chunk
 
 _ENDINGS = (".parquet", ".pq", ".parq")
 
@@ -32,7 +33,7 @@ class RowGroup:
     bytes: int
 
 
-class Parquet(Tabular):
+class Parquet(TableFiles):
     """Rows of Parquet files as a map-style dataset: sample i is {column: value}, a batch {column: tensor or list of str}.
 
     A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with `ds.shuffled(...)`, which goes
@@ -114,27 +115,10 @@ class Parquet(Tabular):
         cache_bytes: Optional[int] = None,
     ) -> None:
         rules = Rules(nulls, categories, decimals, fixed_lists or {}, types or {})
-        super().__init__(rules, filters, progress, cache_bytes)
-        listed = list_files(paths, _ENDINGS)
-        self._files, self._checksums = Files(listed, cache, store_options), checksums
-        self._partitions = Partitions(listed if hive else [])
-        self._metadata = for_each(self._read_metadata, range(len(listed)))
-        schema = self._checked_schema(columns)
-        chunks = [chunk for file, metadata in enumerate(self._metadata) for chunk in _chunks_of(file, metadata)]
-        self._prepare(schema, chunks, columns, {name: self._partitions.is_text(name) for name in self._partitions.names})
-
-    def _checked_schema(self, columns: Optional[Sequence[str]]) -> Any:
-        first = self._metadata[0].schema.to_arrow_schema()
-        inside = [name for name in first.names if name not in self._partitions.names]
-        wanted = inside if columns is None else [name for name in columns if name in inside]
-        for file, metadata in enumerate(self._metadata[1:], 1):
-            if not metadata.schema.equals(self._metadata[0].schema):
-                check_same(metadata.schema.to_arrow_schema(), first, self._file_name(file), self._file_name(0), self._rules, wanted)
-        return first
-
-    @property
-    def files(self) -> list[str]:
-        return [self._files.name(file) for file in range(len(self._files))]
+        super().__init__(list_files(paths, _ENDINGS), hive, cache, store_options, rules, filters, progress, cache_bytes)
+        self._checksums = checksums
+        self._metadata = for_each(self._read_metadata, range(len(self._files)))
+        self._prepare_files(columns)
 
     @property
     def row_groups(self) -> list[RowGroup]:
@@ -148,11 +132,15 @@ class Parquet(Tabular):
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
-    def _file_name(self, file: int) -> str:
-        return self._files.name(file)
+    def _schema_of(self, file: int) -> Any:
+        return self._metadata[file].schema.to_arrow_schema()
 
-    def _constants_of(self, file: int) -> Mapping[str, Any]:
-        return self._partitions.values(file)
+    def _says_what_the_first_says(self, file: int) -> bool:
+        return self._metadata[file].schema.equals(self._metadata[0].schema)
+
+    def _rows_of_chunks(self, file: int) -> list[int]:
+        metadata = self._metadata[file]
+        return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
 
     def _read_metadata(self, file: int) -> Any:
         try:
@@ -220,15 +208,6 @@ class Parquet(Tabular):
             known = equal if known is None else known & equal
         fragment = arrow_dataset().ParquetFileFormat().make_fragment(opened, partition_expression=known, **system)
         return fragment, pa.schema(fields)
-
-
-def _chunks_of(file: int, metadata: Any) -> list[Chunk]:
-    chunks, first = [], 0
-    for number in range(metadata.num_row_groups):
-        rows = metadata.row_group(number).num_rows
-        chunks.append(Chunk(file, number, rows, first))
-        first += rows
-    return chunks
 
 
 def _ranges(group: Any, columns: Sequence[str]) -> list[tuple[int, int]]:

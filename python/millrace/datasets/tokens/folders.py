@@ -79,13 +79,13 @@ def _mds(path: str, shard: dict[str, Any], dtype: Optional[str]) -> Stretch:
         raise corrupt_data(file.path, "its records do not lie behind each other within the shard; it is damaged, or was cut short")
     if int(sizes.min()) != int(sizes.max()):
         raise ValueError(f"{file.path}: its records have {sizes.min()} to {sizes.max()} bytes; windows are read from records of one length")
-    offset, length, stored = _column(file, shard, int(sizes[0]), int(offsets[0]), dtype)
+    offset, length, stored = _column(file, shard, int(sizes[0]), dtype)
     size, stride = np.dtype(stored).itemsize, int(sizes[0])
     first = np.frombuffer(file, stored, length, int(offsets[0]) + offset)
     return Stretch(file, np.lib.stride_tricks.as_strided(first, (count, length), (stride, size), writeable=False))
 
 
-def _column(file: _core.MappedFile, shard: dict[str, Any], record: int, first: int, dtype: Optional[str]) -> tuple[int, int, str]:
+def _column(file: _core.MappedFile, shard: dict[str, Any], record: int, dtype: Optional[str]) -> tuple[int, int, str]:
     """(byte offset in a record, tokens, their dtype) of the only column that can be tokens."""
     names, encodings, sizes = shard["column_names"], shard["column_encodings"], shard["column_sizes"]
     found = [i for i, encoding in enumerate(encodings) if encoding == "bytes" or encoding.startswith("ndarray:")]

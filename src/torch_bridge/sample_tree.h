@@ -1,0 +1,72 @@
+// SampleTree: how the samples of a Python dataset look, learned from one of them, and their leaves put into rows of batches.
+//
+// What torch's default_collate takes without asking its user's types anything. Leaves: dense CPU tensors, numpy arrays and scalars of
+// number types, float, int, bool; str and bytes are kept as Python objects. Containers: dict, tuple, list, namedtuples of these very
+// types, up to 32 deep. Who derives from it says where rows lie.
+// For the files of this folder only: it includes libtorch's headers. All calls need the GIL; one thread. Errors of Python are left set
+// and reported by throwing PythonError.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "torch_bridge/row_writer.h"
+
+namespace millrace {
+
+struct SampleNode {
+  enum class Kind : uint8_t { tensor, array, numpy_scalar, python_float, python_int, python_bool, object, dict, tuple, list, named };
+  Kind kind = Kind::object;
+  pybind11::object type;               // numpy_scalar, named: the class; object: str or bytes
+  std::vector<pybind11::object> keys;  // dict
+  std::vector<SampleNode> children;
+  at::ScalarType element = at::kByte;
+  std::vector<int64_t> sizes;  // of one row
+  size_t row_bytes = 0;
+  size_t objects = 0;        // object: which list
+  bool in_sequence = false;  // object: torch's transposition makes a tuple of these, not a list
+
+  size_t offset = 0;                 // RowWriter: of row 0 in the slot
+  uint8_t* rows = nullptr;           // SampleCollator: row 0,
+  at::Tensor batch{};                // in this tensor;
+  std::vector<at::Tensor> pieces{};  // or what torch is to stack
+};
+
+class SampleTree {
+ public:
+  virtual ~SampleTree() = default;
+
+ protected:
+  using Node = SampleNode;
+  using Kind = SampleNode::Kind;
+
+  // Makes `root` and the lists of `objects`. False for a sample that is anything else than the above.
+  bool learn(PyObject* sample);
+  // Puts the sample's leaves where the following say. False for one that is not like the first; a part of it may have been put then.
+  // `exact_keys`: dicts have the same keys in the same order, and no others.
+  bool write(Node& node, PyObject* value, bool exact_keys);
+
+  virtual uint8_t* row(Node& node) = 0;  // where the present sample's number goes
+  // A leaf that is an array; `owner` keeps its memory: one of node.row_bytes, row-major, or a tensor of any strides.
+  virtual void put_row(Node& node, const void* row_major, PyObject* owner) = 0;
+  virtual void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) = 0;
+
+  Node root{};
+  std::vector<pybind11::object> objects{};  // Python lists
+
+ private:
+  bool build(Node& node, PyObject* value, bool in_sequence, int depth);
+  bool build_array(Node& node, Kind kind, const pybind11::object& array);
+  bool build_children(Node& node, PyObject* value, int depth);
+  bool write_children(Node& node, PyObject* value, bool exact_keys);
+  bool write_dict(Node& node, PyObject* value, bool exact_keys);
+  bool write_tensor(Node& node, PyObject* value);
+  bool write_array(Node& node, const pybind11::object& array);
+};
+
+}  // namespace millrace

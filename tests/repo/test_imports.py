@@ -1,0 +1,91 @@
+"""Modules of python/millrace import each other in one direction.
+
+Imports at a module's top form no circle. Nor do those inside functions, which are for what should not be loaded early; but for the pairs in
+CIRCLES, each with its reason. `from millrace import _core` is an import of `_core`, not of the package, which imports everything.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from repo_tree import ROOT
+
+PACKAGE = ROOT / "python"
+CIRCLES = [
+    {"millrace.dataloader", "millrace.installation"},  # install() puts the class in the place of torch's; its metaclass asks for that
+    {"millrace.datasets.arrays", "millrace.lowering.in_memory"},  # rows in Python are those that the engine would copy
+]
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted((PACKAGE / "millrace").rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(name: str, path: Path, inside_functions: bool) -> Iterator[str]:
+    """What a module imports of this package, or may; type checkers' imports are none."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    todo: list[ast.AST] = [ast.parse(path.read_text())]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and not inside_functions:
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        todo += ast.iter_child_nodes(node)
+
+
+def graph(inside_functions: bool) -> dict[str, set[str]]:
+    known = modules()
+    found: dict[str, set[str]] = {}
+    for name, path in known.items():
+        targets = set(imports(name, path, inside_functions)) - {"millrace._core"}
+        # millrace.errors.corrupt_data is a name in millrace.errors
+        found[name] = {target if target in known else target.rpartition(".")[0] for target in targets} & known.keys() - {name}
+    return found
+
+
+def circles(of: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of modules of which each leads to each other one."""
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            for target in of[todo.pop()] - seen:
+                seen.add(target)
+                todo.append(target)
+        return seen
+
+    leads_to = {name: reached(name) for name in of}
+    found: list[set[str]] = []
+    for name in of:
+        circle = {other for other in leads_to[name] if name in leads_to[other]}
+        if circle and circle not in found:
+            found.append(circle)
+    return found
+
+
+@pytest.mark.parametrize("inside_functions", [False, True], ids=["at the top", "anywhere"])
+def test_imports_form_no_new_circles(inside_functions: bool) -> None:
+    found = circles(graph(inside_functions))
+    assert found == (CIRCLES if inside_functions else [])
+
+
+def test_circles_are_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("from . import a\nfrom .b import x\nimport json\ndef f():\n    from ..c import y\n")
+    assert set(imports("millrace.p.module", module, False)) == {"millrace.p.a", "millrace.p.b.x", "json"}
+    assert set(imports("millrace.p.module", module, True)) == {"millrace.p.a", "millrace.p.b.x", "json", "millrace.c.y"}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [{"b", "c"}]
