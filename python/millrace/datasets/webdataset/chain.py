@@ -26,6 +26,7 @@ from .divided import is_divided_by_accelerate
 from .flow import Context, Flow, Place, Stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
+from .missing import no_method
 from .split import Reader
 
 _VERSION = 1
@@ -183,8 +184,6 @@ class Chain(Fluent, IterableDataset):
 
     def __getattr__(self, name: str) -> Any:
         """Of what is not there: says what to write instead."""
-        from .names import no_method
-
         raise no_method(type(self).__name__, name)
 
     # ---------------------------------------------------------------- epochs

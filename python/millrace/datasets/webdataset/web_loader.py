@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .mixture import Mixture
@@ -15,9 +16,7 @@ class WebLoader(Mixture):
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:
-        from millrace import DataLoader
-
-        loader: Any = DataLoader(*args, **kw)
+        loader: Any = import_module("millrace").DataLoader(*args, **kw)  # which stands above data sets
         super().__init__([loader], seed=getattr(loader.dataset, "seed", None) if hasattr(loader.dataset, "stages") else None)
 
     @property
