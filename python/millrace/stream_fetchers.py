@@ -20,6 +20,7 @@ from .errors import CorruptDataError
 from .flight.recorder import Names
 from .ledger.stages import COLLATE, WAIT, during
 from .lowering import StreamJob
+from .lowering.shard_stages import Picture
 
 State = dict[str, Any]
 
@@ -42,7 +43,7 @@ class StreamFetcher:
 
     def __init__(self, job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any) -> None:
         self._job, self._timeout = job, timeout
-        self._convert = None if job.by_torch else convert
+        self._convert = None if job.by_loader else convert
         self._tickets = _core.StreamSamples()
         self._state: State = job.dataset.state_dict()
         self._samples = job.samples()
@@ -139,6 +140,11 @@ class StreamFetcher:
         return _Drawn(samples, [job.dataset.state_dict()])
 
     def _ticket(self, picture: Any) -> int:
+        if type(picture) is not Picture:
+            raise TypeError(
+                f"field {self._job.position!r} of a sample is not the shard's picture but {type(picture).__name__}: select() replaced it. "
+                'Give the loader native="never", or do that in map_tuple()'
+            )
         return self._tickets.add(picture.content, picture.url, picture.key, picture.number, picture.number_of_pass)
 
 

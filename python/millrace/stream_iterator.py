@@ -15,6 +15,7 @@ from .devices import batch_memory
 from .iterators import close_at_exit
 from .ledger.board import thread_rows
 from .lowering import StreamJob
+from .lowering.streams import readers_of
 from .run_record import RunRecord
 from .state import Progress
 from .stream_fetchers import StreamFetcher, fetcher_of
@@ -24,7 +25,7 @@ from .workers import InlineIter
 def seen_as_inline(loader: Any) -> Any:
     """`loader` as torch's iterator without workers takes it."""
     view = copy.copy(loader)
-    view.__dict__.update(num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0)
+    view.__dict__.update(num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0, _millrace_readers=readers_of(loader))
     return view
 
 

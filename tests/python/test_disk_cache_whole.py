@@ -211,6 +211,42 @@ def test_later_epochs_of_a_web_dataset_ask_nothing(tmp_path: Path) -> None:
         assert [r.method for r in store.requests[before:]] == ["HEAD"] * 3
 
 
+@pytest.mark.parametrize("opened", ["stream", "source"])
+def test_what_is_whole_is_read_without_a_network(store: FaultProxy, tmp_path: Path, opened: str) -> None:
+    filled(store, tmp_path)
+    urls = {store.url(name[1:]): data for name, data in SHARDS.items()}
+    store.faults = lambda request: 500
+    cache = DiskCache(tmp_path)
+    before = len(store.requests)
+    with pytest.warns(RuntimeWarning, match="cannot be reached .* may have changed") as warned:
+        if opened == "stream":
+            with stores.open_shards(urls, cache=cache, memory=64 * MIB) as shards:
+                assert all(read(source) == urls[url] for url, source in shards)
+        else:
+            assert all(read(stores.open_source(url, cache=cache)) == data for url, data in urls.items())
+    assert len(warned) == 1
+    asked_in_vain = len(store.requests) - before
+    assert asked_in_vain <= 4 * len(SHARDS), "four times for each that was asked for at once"
+    assert read(stores.open_source(next(iter(urls)), cache=cache)) == SHARDS["/s00.tar"]
+    assert len(store.requests) - before == asked_in_vain, "and not again in this hour"
+
+
+def test_a_store_that_says_no_is_believed(store: FaultProxy, tmp_path: Path) -> None:
+    filled(store, tmp_path)
+    for status, kind in ((404, FileNotFoundError), (403, PermissionError)):
+        store.faults = lambda request, status=status: status
+        with pytest.raises(kind):
+            stores.open_source(store.url("s01.tar"), cache=DiskCache(tmp_path))
+
+
+def test_what_is_not_whole_needs_the_network(store: FaultProxy, tmp_path: Path) -> None:
+    filled(store, tmp_path)
+    os.truncate(tmp_path / f"{_stem(store.url('s01.tar'))}.map", 4096)
+    store.faults = lambda request: 500
+    with pytest.raises(OSError, match="s01.tar"):
+        stores.open_source(store.url("s01.tar"), cache=DiskCache(tmp_path), retries=1)
+
+
 def test_chunks_of_any_size_are_written_in_aligned_pieces() -> None:
     class Disk:
         def __init__(self) -> None:

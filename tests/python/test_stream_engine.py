@@ -9,9 +9,10 @@ import shutil
 import pytest
 import torch
 from stream_cases import COUNT, FIXED, LENGTHS, RANDOM, assert_same, by_python, images, loaded, stream, write_shards
+from torch.utils.data import default_collate
 
 from millrace import DataLoader
-from millrace.datasets import WebDataset
+from millrace.datasets import WebDataset, ignore_and_continue
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,16 @@ def opened(folder, **options):
     return WebDataset(f"{folder}/s-{{0..3}}.tar", **options)
 
 
+def renumbered(sample):
+    """A predicate that changes what it sees."""
+    sample["cls"] = b"%d" % (2 * int(sample["cls"]))
+    return sample.pop("txt") != b"t"
+
+
+def dicts(dataset, **options):
+    return dataset.decode("pil", **options).rename(image=PICTURE).map_dict(image=FIXED, cls=negative)
+
+
 CHAINS = {
     "batch_size": (lambda f: stream(f), {"batch_size": 4}),
     "drop_last": (lambda f: stream(f), {"batch_size": 4, "drop_last": True}),
@@ -71,6 +82,12 @@ CHAINS = {
     ),
     "select_files": (lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")), {"batch_size": 4}),
     "select": (lambda f: images(opened(f).select(odd).shuffle(4)).batched(4), {"batch_size": None}),
+    "select that changes samples": (lambda f: images(opened(f).select(renumbered)), {"batch_size": 4}),
+    "torch's collation": (lambda f: stream(f).batched(4, collation_fn=default_collate), {"batch_size": None}),
+    "dicts": (lambda f: dicts(opened(f)), {"batch_size": 4}),
+    "dicts batched": (lambda f: dicts(opened(f)).batched(4), {"batch_size": None}),
+    "chosen dicts": (lambda f: dicts(opened(f)).to_dict("image", "cls").batched(4, default_collate), {"batch_size": None}),
+    "dicts with a handler": (lambda f: dicts(opened(f), handler=ignore_and_continue).batched(4), {"batch_size": None}),
     "select of copies": (lambda f: images(opened(f).select(sound)), {"batch_size": 4}),
     "with_epoch": (lambda f: stream(f).with_epoch(23), {"batch_size": 4}),
     "batches of an epoch": (lambda f: stream(f).batched(4).with_epoch(7), {"batch_size": None}),
@@ -80,6 +97,10 @@ CHAINS = {
     "gz": (lambda f: stream(f, ending="tar.gz").shuffle(4), {"batch_size": 4}),
     "zst": (lambda f: stream(f, ending="tar.zst").batched(4), {"batch_size": None}),
 }
+
+
+DECLARED = ("with_epoch", "batches of an epoch", "resampled")  # as long as there are workers, so these are compared with as many
+MOST_WORKERS = {name: 2 if name in DECLARED else 3 for name in CHAINS}
 
 
 def needs(name):
@@ -93,14 +114,15 @@ def test_what_python_gives(folder, name):
     make, options = CHAINS[name]
     expected = by_python(make(folder), **options)
     assert expected
-    for workers in (0, 1, 3):
+    for workers in (0, 1) if name in DECLARED else (0, 1, 3):
         assert_same(loaded(make(folder), num_workers=workers, **options), expected)
 
 
 @pytest.mark.parametrize("name", ["batch_size", "shuffle", "batches of an epoch", "repeat", "resampled", "gz", "slice"])
 def test_two_epochs_are_those_of_python(folder, name):
     make, options = CHAINS[name]
-    ours, theirs = DataLoader(make(folder), num_workers=2, **options), DataLoader(make(folder), native="never", **options)
+    workers = MOST_WORKERS[name] - 1
+    ours, theirs = DataLoader(make(folder), num_workers=workers, **options), DataLoader(make(folder), native="never", **options)
     for _ in range(3):
         assert_same(list(ours), list(theirs))
 
@@ -109,13 +131,14 @@ def test_two_epochs_are_those_of_python(folder, name):
 def test_resumed_at_every_batch(folder, name):
     make, options = CHAINS[name]
     all_batches = [list(loader) for loader in [DataLoader(make(folder), **options)] for _ in range(2)]
+    most = MOST_WORKERS[name]
     for taken in range(len(all_batches[0]) + 1):
-        one = DataLoader(make(folder), num_workers=taken % 3, **options)
+        one = DataLoader(make(folder), num_workers=taken % most, **options)
         iterator = iter(one)
         assert_same([next(iterator) for _ in range(taken)], all_batches[0][:taken])
         state = pickle.loads(pickle.dumps(one.state_dict()))
         del iterator
-        for other_options in ({"num_workers": 2 - taken % 3}, {"native": "never"}):
+        for other_options in ({"num_workers": most - 1 - taken % most}, {"native": "never"}):
             other = DataLoader(make(folder), **options, **other_options)
             other.load_state_dict(state)
             rest = list(other)
@@ -128,6 +151,23 @@ def test_resumed_at_every_batch(folder, name):
                 assert_same(rest, all_batches[0][taken:])
                 if other_options.get("native") is None:
                     assert_same(list(other), all_batches[1])
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("keywords", [{}, {"resampled": True, "shardshuffle": False}], ids=["in order", "resampled"])
+def test_declared_epochs_count_for_each_worker(folder, keywords, workers):
+    """As in webdataset, whoever does the work: a script has as many steps natively."""
+    for how, size in ((lambda ds, n: ds.with_epoch(n), 4), (lambda ds, n: ds.batched(4).with_epoch(n), None)):
+        expected = by_python(how(stream(folder, **keywords), 8 * workers), batch_size=size)
+        loader = DataLoader(how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers)
+        assert_same(list(loader), expected)
+        in_workers = DataLoader(how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers, native="never")
+        assert len(list(loader)) == len(list(in_workers)) == len(expected)
+
+
+def test_with_workers_found_out_epochs_count_for_the_rank(folder):
+    declared = stream(folder).with_epoch(12)
+    assert_same(loaded(declared, batch_size=4, num_workers="auto"), by_python(stream(folder).with_epoch(12), batch_size=4))
 
 
 def test_a_state_of_python_code_goes_on_in_the_engine(folder):
@@ -157,7 +197,7 @@ def test_random_transforms(folder, how):
         torch.manual_seed(11)
         dataset = stream(folder, RANDOM, shardshuffle=how != "resampled", resampled=how == "resampled").shuffle(6)
         if how == "resampled":
-            dataset = dataset.with_epoch(30)
+            dataset = dataset.with_epoch(30 // max(1, workers))
         batched, size = (dataset.batched(4), None) if how == "batched" else (dataset, 4)
         return DataLoader(batched, batch_size=size, num_workers=workers)
 
@@ -216,6 +256,9 @@ REFUSALS = {
     "torchrgb": (lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"), {}, r'natively by decode\("pil"\) alone, and this is decode'),
     "only": (lambda d: d.decode("pil", only="jpg").to_tuple("jpg", "cls"), {}, r'by decode\("pil"\) alone'),
     "dicts": (lambda d: d.decode("pil"), {}, r"samples should be tuples with one picture: use to_tuple"),
+    "dicts renamed late": (lambda d: dicts(d).rename(picture="image"), {}, "samples should be tuples with one picture"),
+    "dicts chosen late": (lambda d: dicts(d).to_dict("cls"), {}, "samples should be tuples with one picture"),
+    "select behind": (lambda d: dicts(d).select(bool), {}, r"select\(\) comes behind the pictures' function"),
     "no picture": (lambda d: d.decode("pil").to_tuple("txt", "cls"), {}, "tuples with one picture"),
     "two pictures": (lambda d: d.decode("pil").to_tuple("jpg", "png"), {}, "tuples with one picture"),
     "perhaps a picture": (lambda d: d.decode("pil").to_tuple("jpg;txt", "cls"), {}, "'jpg;txt' may be a picture or something else"),

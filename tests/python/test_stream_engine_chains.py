@@ -54,6 +54,10 @@ class Chain:
 
         return [one() for _ in range(draw.randrange(3))]
 
+    def workers(self, draw):
+        """A declared epoch is longer with two workers."""
+        return draw.randrange(2 if self.epoch[:1] and self.epoch[0][0] == "with_epoch" else 3)
+
     def __repr__(self):
         return str({name: value for name, value in vars(self).items() if name != "transform"})
 
@@ -83,7 +87,7 @@ def test_random_chains(folder, damaged, seed, handler):
     shards = folder if handler is reraise_exception else damaged
     for _ in range(ROUNDS):
         chain = Chain(draw, handler)
-        one = chain.loader(shards, num_workers=draw.randrange(3))
+        one = chain.loader(shards, num_workers=chain.workers(draw))
         if "python —" in str(one.explain()):
             assert handler is ignore_and_continue, one.explain()
             continue
@@ -95,10 +99,10 @@ def test_random_chains(folder, damaged, seed, handler):
                 assert_same(first, list(two))
                 assert_same(second, list(two))
             taken = draw.randrange(len(first) + 1)
-            three = chain.loader(shards, num_workers=draw.randrange(3))
+            three = chain.loader(shards, num_workers=chain.workers(draw))
             iterator = iter(three)
             assert_same([next(iterator) for _ in range(taken)], first[:taken])
-            four = chain.loader(shards, num_workers=draw.randrange(3))
+            four = chain.loader(shards, num_workers=chain.workers(draw))
             four.load_state_dict(pickle.loads(pickle.dumps(three.state_dict())))
             if taken < len(first):  # else the end may have been seen or not
                 assert_same(list(four), first[taken:])

@@ -97,6 +97,17 @@ def test_labels_that_cannot_be_read(tmp_path):
             next(iter(DataLoader(dataset, batch_size=2, native=native)))
 
 
+def test_a_select_that_replaces_a_picture(folder):
+    def thumbnail(sample):
+        sample["jpg"] = sample["jpg"].resize((4, 4))
+        return True
+
+    dataset = WebDataset(f"{folder}/s-0.tar").slice(1).decode("pil").select(thumbnail).to_tuple("jpg", "cls").map_tuple(FIXED)
+    with pytest.raises(TypeError, match="not the shard's picture but Tensor: select.. replaced it. .*native=\"never\""):
+        next(iter(DataLoader(dataset, batch_size=1)))
+    assert len(list(DataLoader(dataset, batch_size=1, native="never"))) == 1
+
+
 def test_on_error_says_what_streams_have_instead(folder):
     for on_error in ("skip", "replace"):
         with pytest.raises(millrace.UnavailableError, match=f'on_error="{on_error}" .*give a WebDataset a handler instead: decode'):
@@ -106,9 +117,9 @@ def test_on_error_says_what_streams_have_instead(folder):
 def test_equal_steps_need_a_declared_epoch(folder):
     with pytest.raises(millrace.UnavailableError, match=r"give a WebDataset an epoch, by \.with_epoch"):
         iter(DataLoader(stream(folder), batch_size=4, equal_steps="drop"))
-    expected = by_python(stream(folder).with_epoch(10), batch_size=4)
+    expected = by_python(stream(folder).with_epoch(20), batch_size=4)
     assert_same(list(DataLoader(stream(folder).with_epoch(10), batch_size=4, num_workers=2, equal_steps="drop")), expected)
-    batched = stream(folder).batched(4).with_epoch(6)
+    batched = stream(folder).batched(4).with_epoch(3)
     assert len(list(DataLoader(batched, batch_size=None, num_workers=2, equal_steps="drop"))) == 6
 
 

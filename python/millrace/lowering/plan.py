@@ -135,9 +135,9 @@ def _stream_plan(loader: Any) -> Plan:
     if stream is not None and not stages.refusing():
         decides = "decides about pictures that cannot be decoded"
         if stream.handler is None:
-            job = stream.job(pipeline, loader.batch_size, loader.drop_last)
+            job = stream.job(pipeline, loader)
         else:
-            job = stages.ask("handler", lambda: (decides, stream.job(pipeline, loader.batch_size, loader.drop_last)))
+            job = stages.ask("handler", lambda: (decides, stream.job(pipeline, loader)))
     return Plan(stages.finish(), job)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
+from torch.utils.data import default_collate
 
 from .. import _core
 from ..datasets.webdataset import IndexedWebDataset
@@ -60,16 +61,25 @@ class _ButPictures:
         return value if type(value) is Picture else self.function(value)
 
 
+def as_pil(value: Any) -> Any:
+    """A Picture as decode("pil") makes it, now; anything else as it is."""
+    if type(value) is not Picture:
+        return value
+    return picture(value.content if isinstance(value.content, bytes) else value.content.read(), IMAGE_SPECS["pil"])
+
+
 class _Peeked(dict):
-    """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is asked for, which few do."""
+    """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is asked for, which few do.
+
+    What they change in it is changed: raw() is the sample behind them, its Pictures as they were.
+    """
 
     decoded = False
 
     def _value(self, value: Any) -> Any:
         if type(value) is not Picture:
             return value
-        data = value.content if isinstance(value.content, bytes) else value.content.read()
-        return picture(data, IMAGE_SPECS["pil"]) if self.decoded else data
+        return as_pil(value) if self.decoded else value.content if isinstance(value.content, bytes) else value.content.read()
 
     def __getitem__(self, name: str) -> Any:
         return self._value(super().__getitem__(name))
@@ -85,6 +95,9 @@ class _Peeked(dict):
 
     def pop(self, *args: Any) -> Any:
         return self._value(super().pop(*args))
+
+    def raw(self) -> dict[str, Any]:
+        return {name: super(_Peeked, self).__getitem__(name) for name in self.keys()}
 
     def __iter__(self) -> Any:
         return super().__iter__()  # with one of its own, dict(sample) and f(**sample) ask here for the values, too
@@ -103,7 +116,11 @@ class _PeekingSelect(Each):
     handler: Handler = reraise_exception
 
     def _function(self) -> Callable[[Any], Any]:
-        return lambda sample: sample if self.predicate(self.view(sample)) else LEFT_OUT
+        def select(sample: dict[str, Any]) -> Any:
+            seen = self.view(sample)
+            return seen.raw() if self.predicate(seen) else LEFT_OUT
+
+        return select
 
 
 class Recogniser:
@@ -115,6 +132,7 @@ class Recogniser:
         self.names: dict[str, bool] = {}  # fields that were renamed: whether they are pictures
         self.tuple: Optional[list[bool]] = None  # of tuples: which fields are pictures
         self.transform: Any = None
+        self.mapped: Optional[str] = None  # of dicts: the picture that goes through it
         self.handler: Optional[Handler] = None  # of pictures that cannot be decoded; None: they raise
         self.batch: Optional[Batched] = None
 
@@ -157,15 +175,21 @@ class Recogniser:
     def select(self, stage: Select) -> None:
         if self.tuple is not None:
             raise NotLowered("select() comes behind to_tuple(), where it would see pictures; put it in front, where it sees dicts")
+        if self.transform is not None:
+            raise NotLowered("select() comes behind the pictures' function, and would see what that makes; put it in front")
         self.stages.append(_PeekingSelect(stage.predicate, _PeekedDecoded if self.decoded else _Peeked, stage.handler))
 
     def rename(self, stage: Rename) -> None:
         self.names |= {new: self.alternatives(names) for new, names in stage.names.items()}
+        if not stage.keep or any(self.mapped in names for names in stage.names.values()):
+            self.mapped = None
         self.stages.append(stage)
 
     def to_dict(self, stage: ToDict) -> None:
         for names in stage.fields:
             self.names[names[0]] = self.alternatives(names)
+        if stage.fields and (self.mapped,) not in stage.fields:
+            self.mapped = None
         self.stages.append(stage)
 
     def to_tuple(self, stage: ToTuple) -> None:
@@ -180,6 +204,7 @@ class Recogniser:
 
     def map_dict(self, stage: MapDict) -> None:
         functions = {name: self.function(function, self.is_picture(name)) for name, function in stage.functions.items()}
+        self.mapped = next((name for name in stage.functions if self.is_picture(name)), self.mapped)
         self.stages.append(MapDict(functions, stage.handler))
 
     def function(self, function: Optional[Callable[[Any], Any]], of_picture: bool) -> Optional[Callable[[Any], Any]]:
@@ -193,17 +218,21 @@ class Recogniser:
         return _ButPictures(function)
 
     def batched(self, stage: Batched) -> None:
-        theirs = loaded("webdataset.filters", "default_collation_fn")
-        if stage.collation_fn is not default_collation_fn and (theirs is None or stage.collation_fn is not theirs):
-            raise NotLowered("batched() has a collation_fn of its own; leave it out, or apply it to the finished batch")
+        known = (default_collation_fn, default_collate, loaded("webdataset.filters", "default_collation_fn"))
+        if stage.collation_fn is None or stage.collation_fn not in known:
+            raise NotLowered(
+                "batched() has a collation_fn of its own; leave it out, give torch's default_collate, or apply it to the finished batch"
+            )
         self.batch = stage
 
-    def finish(self) -> int:
-        """The position of the picture in the tuples."""
+    def finish(self) -> Union[int, str]:
+        """The position of the picture in the tuples, or its name in dicts."""
         if not self.decoded:
             raise NotLowered('no picture is decoded, and only streams of pictures are native: use decode("pil") where there are some')
+        if self.tuple is None and self.mapped is not None:
+            return self.mapped
         if self.tuple is None or sum(self.tuple) != 1:
-            raise NotLowered("samples should be tuples with one picture: use to_tuple()")
+            raise NotLowered("samples should be tuples with one picture: use to_tuple(); or dicts with one that map_dict() changes")
         return self.tuple.index(True)
 
 

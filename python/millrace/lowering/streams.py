@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import torch
@@ -24,39 +24,42 @@ from ..datasets.webdataset.flow import Context, Stage
 from ..datasets.webdataset.handlers import Handler
 from ..datasets.webdataset.holding import Batched
 from ..datasets.webdataset.shards import ShardFlow, Shards
+from ..tuning.numbers import Auto
 from .jobs import slots_for
 from .refusal import NotLowered
-from .shard_stages import Picture, Recogniser, is_picture_name
+from .shard_stages import Picture, Recogniser, as_pil, is_picture_name
 
 
 @dataclass(frozen=True)
 class StreamJob:
     """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if `partial`.
 
-    `stages` give tuples with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
+    `stages` give tuples, or dicts, with a Picture at `position`. `by_torch`: whose rule makes columns of them, torch's default_collate or
     webdataset's default_collation_fn.
     """
 
     dataset: WebDataset
     stages: tuple[Stage, ...]
     pipeline: _core.ImagePipeline
-    position: int
+    position: Union[int, str]
     batch_size: int
     partial: bool
     by_torch: bool
+    by_loader: bool  # the loader makes the batches, not the dataset
     in_lists: bool  # the stages give lists of the samples of a batch
     handler: Optional[Handler]  # of pictures that cannot be decoded
+    readers: int = 1  # as many as Python code would have, for each of which with_epoch() counts
     on_device = grows = False
     shares_batches = True
 
     def samples(self) -> Iterator[Any]:
         """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind the last one given."""
-        return self.dataset.iterate(self._source, self.stages, bounded=self.handler is None)
+        return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)
 
     @property
     def most(self) -> Optional[int]:
-        """Batches of an epoch, where with_epoch() says it."""
-        return self.dataset.most
+        """Items of an epoch, where with_epoch() says it."""
+        return None if self.dataset.most is None else self.dataset.most * self.readers
 
     def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
         """An engine for tickets of `samples`, which belongs to the caller."""
@@ -70,8 +73,12 @@ class StreamJob:
     def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
         return self.slots
 
-    def collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
-        """`pictures` and the columns of the other fields, as the rule makes them of tuples."""
+    def collated(self, pictures: torch.Tensor, samples: list[Any]) -> Any:
+        """`pictures` and the columns of the other fields, as the rule makes them of tuples, or of dicts."""
+        if isinstance(self.position, str):
+            fields = [{name: as_pil(value) for name, value in sample.items() if name != self.position} for sample in samples]
+            made = (default_collate if self.by_torch else default_collation_fn)(fields)
+            return {name: pictures if name == self.position else made[name] for name in samples[0]}
         others = [sample[: self.position] + sample[self.position + 1 :] for sample in samples]
         columns = list((default_collate if self.by_torch else default_collation_fn)(others))
         columns.insert(self.position, pictures)
@@ -127,6 +134,11 @@ class _PictureReader:
         return sample
 
 
+def readers_of(loader: Any) -> int:
+    """For how many with_epoch() counts, though one reads: webdataset's workers. Of a number that was found out it is one, which stays."""
+    return 1 if isinstance(loader.num_workers, Auto) else max(1, loader.num_workers)
+
+
 def is_stream(dataset: Any) -> bool:
     return isinstance(dataset, WebDataset)
 
@@ -142,15 +154,17 @@ class Stream:
     dataset: WebDataset
     stages: tuple[Stage, ...]
     transform: Any
-    position: int
+    position: Union[int, str]
     batch: Optional[Batched]
     handler: Optional[Handler]
 
-    def job(self, pipeline: _core.ImagePipeline, batch_size: Optional[int], drop_last: bool) -> StreamJob:
+    def job(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamJob:
         """NotLowered where a handler asks for what the engine cannot do."""
+        batch_size, drop_last = loader.batch_size, loader.drop_last
         batch, stages, handler = self.batch, self.stages, self.handler
         size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
         in_lists = batch is not None and handler is None
+        by_torch = batch is None or batch.collation_fn is default_collate
         if in_lists:  # before the end of each repetition of the data, whose last batch may be short
             stages = (*stages, Batched(size, None, partial))
         if handler is not None:
@@ -158,7 +172,9 @@ class Stream:
                 raise NotLowered("a handler leaves pictures out, and these have no fixed size; end with a crop or a resize to one")
             if batch is None and (self.dataset.repeats or self.dataset.most is not None):
                 raise NotLowered("with a handler, epochs are declared natively of datasets that end with batched() only")
-        return StreamJob(self.dataset, stages, pipeline, self.position, size, partial, batch is None, in_lists, handler)
+        return StreamJob(
+            self.dataset, stages, pipeline, self.position, size, partial, by_torch, batch is None, in_lists, handler, readers_of(loader)
+        )
 
 
 def recognise_stream(loader: Any) -> Stream:

@@ -30,8 +30,10 @@ def declared_steps(loader: Any) -> Optional[int]:
     items = getattr(loader.dataset, "_items_of_epoch", None)
     if items is None:
         return None
-    size = loader.batch_size or 1
-    return max(1, loader.num_workers) * (items // size if loader.drop_last else -(-items // size))
+    size, readers = loader.batch_size or 1, max(1, loader.num_workers)
+    if hasattr(loader, "_millrace_readers"):  # one reader in the place of so many
+        items, readers = items * loader._millrace_readers, 1
+    return readers * (items // size if loader.drop_last else -(-items // size))
 
 
 def own_steps(index_sampler: Any, declared: Optional[int], equal_steps: str) -> int:

@@ -10,7 +10,8 @@ it is not verified again, as long as nobody wrote to the file (src/io/verified_b
 
 An entry that is whole is read like a local file (src/io/cached_file.h), without a request when the store said `fresh_seconds` ago or
 later that it is the object's version still, to any process of the node, and since this cache object was made. So every run asks once
-for each object, whatever was cached before, and again only after that time.
+for each object, whatever was cached before, and again only after that time. A store that cannot be reached when it is asked has said
+nothing against what is here whole: that is read, with one warning.
 
 Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
 those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different
@@ -83,8 +84,8 @@ class DiskCache:
         self._files: list[Any] = []  # BlockFiles whose numbers are not added up yet
         self._counts = CacheCounts()  # of what is read without them
         self._hits = self._misses = self._verified = self._repaired = self._evicted = self._bypassed = 0
-        self._rest_until = 0.0
-        self._warned = False
+        self._rest_until = self._trusted_until = 0.0
+        self._warned = self._told = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DiskCache, (str(self.folder), self.max_bytes, self.fresh_seconds, self.since)
@@ -114,9 +115,24 @@ class DiskCache:
             return None
         if meta is not None:
             return entry if (entry.size, entry.version) == (meta.size, meta.version) else None
+        if time.monotonic() < self._trusted_until:
+            return entry
         now = time.time_ns()
         oldest = max(self.since, now - int(self.fresh_seconds * 1e9))
         return entry if self.fresh_seconds > 0 and oldest <= entry.asked_at <= now else None
+
+    def find_any(self, url: str) -> WholeEntry | None:
+        """The object's entry, if all of it is there, of whatever version. Any thread."""
+        return None if time.monotonic() < self._rest_until else find_whole(f"{self.folder}/{_stem(url)}")
+
+    def trust(self, error: BaseException) -> None:
+        """The store cannot be reached: in the next `fresh_seconds` entries that are whole are taken to be the present versions."""
+        self._trusted_until = time.monotonic() + self.fresh_seconds
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            warnings.warn(f"the store cannot be reached ({error}): what the disk cache {str(self.folder)!r} has whole is read from "
+                          "there, and may have changed in the store", RuntimeWarning, stacklevel=2)
 
     def open_whole(self, url: str, entry: WholeEntry, otherwise: Callable[[], ByteSource]) -> ByteSource | None:
         """What find_whole() saw, to be read; None: it went meanwhile."""

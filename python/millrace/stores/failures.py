@@ -54,7 +54,9 @@ def retry_after(error: BaseException) -> float:
 
 
 class GaveUp(Exception):
-    """Carries the error to give up with, as its cause."""
+    """Carries the error to give up with, as its cause. `unreachable`: every try failed, and another one might not have."""
+
+    unreachable = False
 
 
 def classify(error: BaseException, url: str) -> tuple[bool, Exception]:

@@ -30,6 +30,7 @@ MAX_BACKOFF = 20.0
 LEAST_CHUNK_BYTES = 4 << 10
 ALIGNED_BYTES = 256 << 10  # go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
 MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
+RETRIES_OF_WHOLE = 3  # of asking for the version of what the disk cache has: the other answer is that it has the present one
 TOLD_AT = 3  # failures in a row, half a second after the first, of which the user is told while the others are still to come
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
@@ -71,7 +72,7 @@ class Transfer:
             if self.meta is not None:
                 asked_at = 0
             elif self.known:
-                self.meta = await self._retrying(self._look)
+                self.meta, asked_at = await self._looked_up(cache, asked_at)
             else:
                 response = await self._retrying(self._first_range)
                 self.meta = response[0]
@@ -115,6 +116,18 @@ class Transfer:
         except RangesUnsupported:
             self.whole = True
             return (await self._within_stall(self._client.get(self.location.path, 0, None, None)))[0]
+
+    async def _looked_up(self, cache: Any, asked_at: int) -> tuple[Meta, int]:
+        """(the object's size and version, when the store was asked for them). Those of a whole entry, where it cannot be reached."""
+        entry = await asyncio.to_thread(cache.find_any, self.location.url)
+        try:
+            retries = None if entry is None else min(RETRIES_OF_WHOLE, self.settings.retries)
+            return await self._retrying(self._look, retries=retries), asked_at
+        except GaveUp as error:
+            if entry is None or not error.unreachable:
+                raise
+            cache.trust(error.args[0])
+            return Meta(entry.size, entry.version, entry.version if entry.version.startswith('"') else None), 0
 
     async def _first_range(self) -> Any:
         """The first range says how large the object is, too: one round trip to the first byte."""
@@ -284,8 +297,12 @@ class Transfer:
     async def _within_stall(self, awaitable: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(awaitable, self.settings.stall_timeout)
 
-    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], patience: Patience | None = None) -> Any:
-        patience = patience or Patience()
+    async def _retrying(
+        self, attempt: Callable[[], Awaitable[Any]], patience: Patience | None = None, retries: int | None = None
+    ) -> Any:
+        """`retries`: fewer than usual, where there is another answer: then the user is not told."""
+        patience, tells = patience or Patience(), retries is None
+        retries = self.settings.retries if retries is None else retries
         while True:
             try:
                 return await attempt()
@@ -296,10 +313,12 @@ class Transfer:
                 patience.failures += 1
                 if isinstance(final, Throttled):
                     self.owner.control.throttled()
-                if patience.failures > self.settings.retries:
-                    raise GaveUp(final) from error
-                if patience.failures == TOLD_AT:
-                    left = self.settings.retries + 1 - TOLD_AT
+                if patience.failures > retries:
+                    gave_up = GaveUp(final)
+                    gave_up.unreachable = True
+                    raise gave_up from error
+                if patience.failures == TOLD_AT and tells:
+                    left = retries + 1 - TOLD_AT
                     self.owner.engine.tell(self.location, f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
                                            f"{getattr(final, 'strerror', None) or final}")
                 self.owner.counts.retries += 1

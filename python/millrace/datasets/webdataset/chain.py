@@ -26,6 +26,7 @@ from .divided import is_divided_by_accelerate
 from .flow import Context, Flow, Place, Stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
+from .missing import no_method
 from .split import Reader
 
 _VERSION = 1
@@ -150,8 +151,8 @@ class Chain(Fluent, IterableDataset):
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
         """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes.
 
-        A reader is a worker of a rank, as in webdataset: two workers give twice as many. What the engine runs natively has one per rank,
-        whatever num_workers is, so there it is n; loader.explain() says which it is.
+        A reader is a worker of a rank, as in webdataset: two workers give twice as many, natively, too, where num_workers is a number. With
+        num_workers="auto" it is so many for each rank there. A state of such an epoch is taken up with as many workers.
         """
         other = self._copy()
         other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
@@ -175,11 +176,15 @@ class Chain(Fluent, IterableDataset):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError(f"a {type(self).__name__} has no length; declare one with .with_length(n)")
+            raise TypeError(f"a {type(self).__name__} has no length; declare one: dataset = dataset.with_length(n)")
         return self._length
 
     def __bool__(self) -> bool:
         return True
+
+    def __getattr__(self, name: str) -> Any:
+        """Of what is not there: says what to write instead."""
+        raise no_method(type(self).__name__, name)
 
     # ---------------------------------------------------------------- epochs
 
@@ -242,13 +247,13 @@ class Chain(Fluent, IterableDataset):
         run.most = self._most
         return self._items(run)
 
-    def iterate(self, source: Any, stages: tuple[Stage, ...], bounded: bool = True) -> Iterator[Any]:
+    def iterate(self, source: Any, stages: tuple[Stage, ...], most: Optional[int]) -> Iterator[Any]:
         """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places.
 
-        Not `bounded`: with_epoch() is the caller's business, who says end() when it is there.
+        `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end() when it is there.
         """
         run = self._latest = Run()
-        run.source, run.stages, run.most = source, stages, self._most if bounded else None
+        run.source, run.stages, run.most = source, stages, most
         return self._items(run)
 
     def end(self) -> None:

@@ -11,6 +11,7 @@ from .handlers import Handler, reraise_exception
 from .holding import Batched, RandomSample, Shuffle, Slice, Unbatched, Unlisted
 from .stages import (
     DEFAULT_PATTERNS,
+    Associate,
     Decode,
     DecodeByPattern,
     ExtractKeys,
@@ -123,6 +124,10 @@ class Fluent:
         if not kw:
             raise ValueError("map_dict() needs a function for one field at least: map_dict(jpg=f)")
         return self.compose(MapDict(kw, handler))
+
+    def associate(self, associator: Union[Callable[[str], Any], dict[str, Any]]) -> Any:
+        """Samples with more fields: associator(key), or associator[key] where it has one; `key` is the sample's `__key__`."""
+        return self.compose(Map(Associate(associator)))
 
     def select(self, predicate: Callable[[Any], bool], handler: Handler = reraise_exception) -> Any:
         """The samples of which predicate(sample) is true."""

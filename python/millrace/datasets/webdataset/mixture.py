@@ -114,12 +114,15 @@ class _Stream:
         self._dataset = dataset
         self._items = iter(dataset)
         self._to_skip = 0 if self._stateful else self._given
+        self._own, self._ahead = own, []
+        if state is not None and not isinstance(dataset, Chain):  # begun now: a loader begins at a loaded place until something was taken
+            self._ahead.append(next(self._items, _END))
 
     def take(self) -> Any:
         for _ in range(self._to_skip):
             next(self._items, None)
         self._to_skip = 0
-        sample = next(self._items, _END)
+        sample = self._ahead.pop() if self._ahead else next(self._items, _END)
         if sample is _END:
             self.ended = True
         else:
@@ -127,5 +130,7 @@ class _Stream:
         return sample
 
     def place(self) -> list[Any]:
+        if self._ahead:
+            return copy.deepcopy(list(self._own))
         untouched = self._given == 0 or self.ended or not self._stateful
         return [None if untouched else copy.deepcopy(self._dataset.state_dict()), self._given, self.ended]

@@ -111,3 +111,12 @@ def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
     if reader.ranks > 1:
         raise ValueError(f"this dataset is for one rank, and there are {reader.ranks}; leave nodesplitter out, and they divide the shards")
     return iter(source)
+
+
+def non_empty(source: Iterable[Any]) -> Iterator[Any]:
+    """All entries. ValueError when there is none."""
+    entry = None
+    for entry in source:
+        yield entry
+    if entry is None:
+        raise ValueError("there is nothing in this stream; look whether the shards are empty, or fewer than readers")

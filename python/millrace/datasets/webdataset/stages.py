@@ -92,6 +92,18 @@ class Map(Each):
 
 
 @dataclass(frozen=True)
+class Associate:
+    """What Map calls for associate(): further fields, by the sample's key."""
+
+    associator: Union[Callable[[str], Any], dict[str, Any]]
+
+    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
+        key = sample["__key__"]
+        sample.update(self.associator(key) if callable(self.associator) else self.associator.get(key, {}))
+        return sample
+
+
+@dataclass(frozen=True)
 class Decode(Each):
     """Fields decoded by their extensions. `handlers`: names of picture forms, and functions (decoders.py)."""
 

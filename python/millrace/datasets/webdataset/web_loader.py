@@ -1,0 +1,28 @@
+"""WebLoader: a DataLoader with the fluent methods behind it, as webdataset has it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .mixture import Mixture
+
+
+class WebLoader(Mixture):
+    """millrace.DataLoader(...), whose batches go through further stages: `.unbatched().shuffle(1000).batched(64).with_epoch(500)`.
+
+    The arguments are the loader's. Stages behind it run in the consumer's thread. Without any, millrace.DataLoader does the same, and
+    has len(), stats() and explain(), which are `loader`'s here. state_dict() has the loader's; what is held behind it is read again.
+    """
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        loader: Any = import_module("millrace").DataLoader(*args, **kw)  # which stands above data sets
+        super().__init__([loader], seed=getattr(loader.dataset, "seed", None) if hasattr(loader.dataset, "stages") else None)
+
+    @property
+    def loader(self) -> Any:
+        """The DataLoader in it."""
+        return self.datasets[0]
+
+    def __repr__(self) -> str:
+        return f"WebLoader({self.loader.dataset!r}){''.join(f'.{stage}' for stage in self.stages)}"
