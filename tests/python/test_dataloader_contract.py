@@ -306,3 +306,14 @@ def test_pinning_is_torchs(dataset, workers, monkeypatch):
     loader = millrace.DataLoader(dataset, 5, num_workers=workers, pin_memory=True, native="require")
     assert [(batch[1].tolist(), device) for batch, device in loader] == [([0, 1, 2, 3, 4], "cuda"), ([5, 6, 7, 8, 9], "cuda")]
     assert pinned == ["cuda", "cuda"]
+
+
+def test_nothing_stands_between_our_next_and_torchs():
+    from millrace.iterators import NativeInlineIter, NativeThreadIter
+    from millrace.stream_iterator import StreamIter
+    from millrace.workers import InlineIter, ProcessIter, ThreadIter
+    from millrace.workers.torchs_next import TorchsNext
+
+    for cls in (NativeInlineIter, NativeThreadIter, StreamIter, InlineIter, ProcessIter, ThreadIter):
+        behind = cls.__mro__[cls.__mro__.index(TorchsNext) + 1 :]
+        assert {each.__module__ for each in behind if "__next__" in vars(each)} == {"torch.utils.data.dataloader"}, cls

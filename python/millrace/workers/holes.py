@@ -188,6 +188,7 @@ class Mended(Counted):
         return super()._next_index()  # type: ignore[misc]
 
     def _next_data(self) -> Any:
+        self._check_owner()
         stored = sum(len(info) == 2 for info in self._task_info.values())  # type: ignore[attr-defined]
         note_ready(stored + self._on_their_way())  # type: ignore[attr-defined]
         if self._mending is not None and not self._workers_status[self._mending.worker]:  # it has died, and its batch is lost

@@ -72,10 +72,6 @@ class Resumed:
             if first_iter:
                 self._drop_steps()  # type: ignore[attr-defined]
 
-    def __next__(self) -> Any:
-        self._check_owner()  # type: ignore[attr-defined]
-        return super().__next__()  # type: ignore[misc]
-
     def _try_put_index(self) -> None:
         if not self._in_position:  # torch's _reset has just made its lists, and begins with worker 0
             self._in_position = True

@@ -8,7 +8,7 @@ from .. import _core
 
 
 class TorchsNext:
-    """Mixin before torch's iterators."""
+    """Mixin before torch's iterators. No class behind it has a `__next__` but torch's: it would not be called."""
 
     def _torchs_next(self) -> Any:
         # A new sampler, and the warning about a stream that is longer than its len(), are left to torch.
