@@ -229,8 +229,10 @@ def test_probes_count_children() -> None:
         assert child.pid in probes.process_tree(os.getpid())
         child.communicate("\n")
     assert alive >= 0.25 and probes.tree_cpu_seconds(os.getpid()) - before >= 0.25  # ticks of 10 ms, one lost at each end
+    before = probes.tree_pss_bytes(os.getpid())
     with probes.PeakMemory(os.getpid()) as peak:
-        held = np.ones(50_000_000, np.uint8)
-        time.sleep(0.2)
+        held, until = np.ones(50_000_000, np.uint8), time.monotonic() + 20
+        while peak.bytes < before + 30e6 and time.monotonic() < until:  # a look at much memory takes a busy machine long
+            time.sleep(0.02)
         del held
-    assert peak.bytes > probes.tree_pss_bytes(os.getpid()) + 30e6
+    assert peak.bytes > before + 30e6 and peak.bytes > probes.tree_pss_bytes(os.getpid()) + 30e6

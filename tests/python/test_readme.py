@@ -39,6 +39,7 @@ def make_arrays(folder: Path) -> None:
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_jpeg_folder(tmp_path / "photos", per_class=50)
     (tmp_path / "photos" / "ant" / "broken.jpg").write_bytes(b"")
+    make_picture_shards(tmp_path / "tars", [10, 7, 10, 5])
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     first, *others = blocks_of(ROOT / "README.md")
