@@ -53,7 +53,7 @@ class SampleCollator final : SampleTree {
   }
 
   void put_row(Node& node, const void* row_major, PyObject* owner) override {
-    if (is_large(node)) {
+    if (stacks(node)) {
       const auto options = at::TensorOptions().dtype(node.element);
       stack_later(node, at::from_blob(const_cast<void*>(row_major), node.sizes, options), owner);
     } else if (uint8_t* into = row(node); node.row_bytes > 0) {
@@ -63,12 +63,12 @@ class SampleCollator final : SampleTree {
 
   // torch.stack() gives rows that are not row-major strides of its own choice.
   void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) override {
-    if (is_large(node) || (row_ == 0 && !tensor.is_contiguous()) || !node.pieces.empty()) stack_later(node, tensor, owner);
+    if (stacks(node) || (row_ == 0 && !tensor.is_contiguous())) stack_later(node, tensor, owner);
     else if (tensor.is_contiguous()) put_row(node, tensor.const_data_ptr(), owner);
     else at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
   }
 
-  bool is_large(const Node& node) const {
+  bool stacks(const Node& node) const {
     return !node.pieces.empty() || (node.row_bytes >= kLargeRow && node.row_bytes * static_cast<size_t>(count_) >= kLargeBatch);
   }
 

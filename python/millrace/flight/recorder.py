@@ -36,10 +36,9 @@ class Step:
     def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
         self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = rows, exact, occurrences, names, worker, draws
         self.digest: Optional[BatchHash] = None
-        if rows is not None:  # each batch comes by here: what it has not is not asked
-            self.bytes = 300 + (8 * len(rows) if type(rows) is array else _size(rows))
-        else:
-            self.bytes = 300
+        self.bytes = 300  # each batch comes by here: what it has not is not asked
+        if rows is not None:
+            self.bytes += 8 * len(rows) if type(rows) is array else _size(rows)
         if occurrences is not None or names is not None or draws is not None:
             self.bytes += _size(occurrences) + 100 * len(names or ()) + size_of(draws)
 
