@@ -28,6 +28,7 @@ help:
 	@echo "make demo        train on a folder of photos and compare with torch's DataLoader (IMAGES=folder for yours)"
 	@echo "make test        build and run all tests (DEVELOPER=ON: compiler warnings are errors; CLIENTS=1: frameworks, too; ARGS='-k name')"
 	@echo "make sanitize    the C++ tests under the thread sanitizer, then under address + undefined"
+	@echo "make sanitize-python  the Python module without optimisation under the address sanitizer, and tests with it"
 	@echo "make bench       benchmarks against torch and the peers that are installed (ARGS='--help' lists the options)"
 	@echo "make build       set up and build the Python module in place; .venv/bin/python can import it then"
 	@echo "make wheel       a wheel for the torch in .venv, under dist/"
@@ -71,6 +72,21 @@ sanitize: setup
 	@scripts/configure.sh build/address $(SANITIZED) -DMILLRACE_SANITIZE=address,undefined
 	@ninja -C build/address -j $(JOBS)
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/address $(CTEST)
+
+# The Python module as it is written: without optimisation, so that nothing inline hides, under the address sanitizer, and linked with
+# -flto -Wodr, to which two classes of one name are an error. Then the tests of what lives longest and is shared most.
+MEMORY_TESTS = $(addprefix tests/python/test_,rows_in_place.py rows_cut_short.py ends_elsewhere.py process_forks.py image_folder_native.py \
+  skip.py picture_mutants.py stream_engine.py shard_read_ahead.py jsonl.py tokens.py prefetch.py collation.py row_writer.py) \
+  tests/parity/test_in_memory.py
+.PHONY: sanitize-python
+sanitize-python: setup
+	@scripts/configure.sh build/python-address -DMILLRACE_PYTHON=ON -DMILLRACE_CUDA=OFF -DMILLRACE_DEVELOPER=$(DEVELOPER) \
+	  -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O0 -flto=auto -Wodr -Werror=odr" -DMILLRACE_SANITIZE=address \
+	  -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/build/python-address/site/millrace
+	@ninja -C build/python-address -j $(JOBS) _core
+	@ln -sfn $(filter-out %.so,$(wildcard $(CURDIR)/python/millrace/*)) build/python-address/site/millrace/
+	@LD_PRELOAD=$$(c++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/build/python-address/site \
+	  python -m pytest -q -p no:cacheprovider -n $(TEST_JOBS) --dist loadfile --max-worker-restart=0 $(MEMORY_TESTS)
 
 .PHONY: bench
 bench: build

@@ -27,6 +27,7 @@ from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 class RowScenario:
     """Shuffled batches [batch, columns] float32 of a tensor [rows, columns]; slow loaders are timed on `limit` rows only.
 
+    `column_major`: the columns lie behind each other, as pandas' `.values` has them.
     `arrow`: the loaders get the rows as a Hugging Face dataset in a mapped file, in the format "torch".
     """
 
@@ -36,11 +37,13 @@ class RowScenario:
     batch: int
     limit: int
     arrow: bool = False
+    column_major: bool = False
 
 
 SCENARIOS = {s.name: s for s in (
     RowScenario("tiny_rows", 1_000_000, 16, 256, 150_000),
     RowScenario("wide_rows", 1280, 150_528, 64, 1280),
+    RowScenario("column_rows", 1_000_000, 16, 256, 150_000, column_major=True),
     RowScenario("arrow_rows", 1_000_000, 16, 256, 60_000, arrow=True),
 )}
 
@@ -49,7 +52,7 @@ def make_data(scenario: RowScenario) -> torch.Tensor:
     """Random rows whose first value is the row's number."""
     data = torch.from_numpy(np.random.default_rng(0).random((scenario.rows, scenario.columns), dtype=np.float32))
     data[:, 0] = torch.arange(scenario.rows)
-    return data
+    return data.t().contiguous().t() if scenario.column_major else data
 
 
 def arrow_dataset(data: torch.Tensor, folder: str):

@@ -18,12 +18,12 @@ namespace millrace::bench {
 
 struct Sample {
   std::vector<uint8_t> bytes;
-  JpegHeader header;
-  std::vector<Rect> boxes;
+  codecs::JpegHeader header;
+  std::vector<base::Rect> boxes;
 };
 
 // torchvision's RandomResizedCrop with its default arguments.
-inline Rect random_resized_crop(int32_t width, int32_t height, std::mt19937& random) {
+inline base::Rect random_resized_crop(int32_t width, int32_t height, std::mt19937& random) {
   std::uniform_real_distribution<double> scale(0.08, 1.0), log_ratio(std::log(3.0 / 4.0), std::log(4.0 / 3.0));
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double area = scale(random) * width * height, ratio = std::exp(log_ratio(random));
@@ -45,7 +45,7 @@ inline std::vector<Sample> read_samples(const std::vector<std::string>& paths, i
     std::ifstream file(path, std::ios::binary);
     Sample sample;
     sample.bytes.assign(std::istreambuf_iterator<char>(file), {});
-    sample.header = probe_jpeg(sample.bytes);
+    sample.header = codecs::probe_jpeg(sample.bytes);
     for (int i = 0; i < rounds; ++i)
       sample.boxes.push_back(random_resized_crop(sample.header.width, sample.header.height, random));
     samples.push_back(std::move(sample));
@@ -70,12 +70,12 @@ struct Pixels {
     size_t most = 0;
     for (const Sample& s : samples)
       most = std::max(most, static_cast<size_t>(s.header.width) * static_cast<size_t>(s.header.height));
-    bytes.resize(most * kPixelBytes);
+    bytes.resize(most * base::kPixelBytes);
   }
-  ImageView view(Rect r) { return {bytes.data(), r.width, r.height, ptrdiff_t{r.width} * kPixelBytes}; }
-  bool same_colours(const Pixels& other, Rect r) const {
-    for (size_t i = 0; i < static_cast<size_t>(r.width) * static_cast<size_t>(r.height) * kPixelBytes; ++i)
-      if (i % kPixelBytes != 3 && bytes[i] != other.bytes[i]) return false;
+  base::ImageView view(base::Rect r) { return {bytes.data(), r.width, r.height, ptrdiff_t{r.width} * base::kPixelBytes}; }
+  bool same_colours(const Pixels& other, base::Rect r) const {
+    for (size_t i = 0; i < static_cast<size_t>(r.width) * static_cast<size_t>(r.height) * base::kPixelBytes; ++i)
+      if (i % base::kPixelBytes != 3 && bytes[i] != other.bytes[i]) return false;
     return true;
   }
   std::vector<uint8_t> bytes;

@@ -26,11 +26,11 @@ int run(int rounds, const std::vector<std::string>& paths) {
   const std::vector<Sample> samples = read_samples(paths, rounds);
   Pixels first(samples), second(samples);
   size_t total_bytes = 0, ours = 0;
-  JpegDecoder decoder;
+  codecs::JpegDecoder decoder;
   for (const Sample& s : samples) {
     total_bytes += s.bytes.size();
-    for (const Rect& box : s.boxes) {
-      libjpeg_decode(s.bytes, s.header, box, first.view(box));
+    for (const base::Rect& box : s.boxes) {
+      codecs::libjpeg_decode(s.bytes, s.header, box, first.view(box));
       decoder.decode(s.bytes, s.header, box, second.view(box));
       ours += decoder.used_baseline();
       if (first.same_colours(second, box)) continue;
@@ -42,11 +42,11 @@ int run(int rounds, const std::vector<std::string>& paths) {
   struct Side {
     const char* name;
     bool whole;
-    std::function<void(const Sample&, Rect)> decode;
+    std::function<void(const Sample&, base::Rect)> decode;
     std::vector<double> ms;
   };
-  const auto by_libjpeg = [&](const Sample& s, Rect r) { libjpeg_decode(s.bytes, s.header, r, first.view(r)); };
-  const auto by_us = [&](const Sample& s, Rect r) { decoder.decode(s.bytes, s.header, r, second.view(r)); };
+  const auto by_libjpeg = [&](const Sample& s, base::Rect r) { codecs::libjpeg_decode(s.bytes, s.header, r, first.view(r)); };
+  const auto by_us = [&](const Sample& s, base::Rect r) { decoder.decode(s.bytes, s.header, r, second.view(r)); };
   std::vector<Side> sides{{"libjpeg-turbo, whole", true, by_libjpeg, {}},
                           {"libjpeg-turbo, crop", false, by_libjpeg, {}},
                           {"millrace, whole", true, by_us, {}},
@@ -55,7 +55,7 @@ int run(int rounds, const std::vector<std::string>& paths) {
     std::vector<double> spent(sides.size(), 0.0);
     for (const Sample& s : samples)
       for (size_t i = 0; i < sides.size(); ++i) {
-        const Rect r = sides[i].whole ? Rect{0, 0, s.header.width, s.header.height} : s.boxes[static_cast<size_t>(round)];
+        const base::Rect r = sides[i].whole ? base::Rect{0, 0, s.header.width, s.header.height} : s.boxes[static_cast<size_t>(round)];
         const double begin = cpu_ms();
         sides[i].decode(s, r);
         spent[i] += cpu_ms() - begin;

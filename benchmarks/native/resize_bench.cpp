@@ -59,11 +59,11 @@ class Cases {
 
 struct Picture {
   std::vector<uint8_t> pixels;
-  ImageView view;
-  Picture(int32_t width, int32_t height) : pixels(size_t(width) * height * kPixelBytes) {
+  base::ImageView view;
+  Picture(int32_t width, int32_t height) : pixels(size_t(width) * height * base::kPixelBytes) {
     std::mt19937 random(1);
     for (uint8_t& p : pixels) p = static_cast<uint8_t>(random());
-    view = {pixels.data(), width, height, width * kPixelBytes};
+    view = {pixels.data(), width, height, width * base::kPixelBytes};
   }
 };
 
@@ -71,12 +71,12 @@ struct Picture {
 class PipelineCase {
  public:
   PipelineCase(std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows_in_flight)
-      : pipeline_(ImagePipeline::create(std::move(chain))), picture_(width, height), rows_in_flight_(rows_in_flight),
-        params_(pipeline_->draw(width, height, 1, SampleKey{})) {
+      : pipeline_(transforms::ImagePipeline::create(std::move(chain))), picture_(width, height), rows_in_flight_(rows_in_flight),
+        params_(pipeline_->draw(width, height, 1, base::SampleKey{})) {
     const auto need = pipeline_->plan(width, height, params_, *scratch_);
-    region_ = {picture_.view.row(need.region.top) + need.region.left * kPixelBytes, need.region.width, need.region.height,
+    region_ = {picture_.view.row(need.region.top) + need.region.left * base::kPixelBytes, need.region.width, need.region.height,
                picture_.view.stride_bytes};
-    row_bytes_ = size_t(3) * need.shape.height * need.shape.width * dtype_bytes(pipeline_->output_type());
+    row_bytes_ = size_t(3) * need.shape.height * need.shape.width * base::dtype_bytes(pipeline_->output_type());
     memory_.resize(row_bytes_ * rows_in_flight + 64);
   }
   void operator()() {
@@ -86,12 +86,13 @@ class PipelineCase {
   }
 
  private:
-  std::unique_ptr<ImagePipeline> pipeline_;
-  std::unique_ptr<ImagePipeline::Scratch, void (*)(ImagePipeline::Scratch*)> scratch_ = ImagePipeline::make_scratch();
+  std::unique_ptr<transforms::ImagePipeline> pipeline_;
+  std::unique_ptr<transforms::ImagePipeline::Scratch, void (*)(transforms::ImagePipeline::Scratch*)> scratch_ =
+      transforms::ImagePipeline::make_scratch();
   Picture picture_;
   size_t rows_in_flight_, row_bytes_ = 0, row_ = 0;
-  SampleParams params_;
-  ImageView region_;
+  transforms::SampleParams params_;
+  base::ImageView region_;
   std::vector<uint8_t> memory_;
 };
 
@@ -100,40 +101,40 @@ struct PassCase {
   static constexpr int32_t kWidth = 340, kHeight = 310, kOut = 224, kRing = 8;
   Picture picture{kWidth, kHeight};
   std::vector<int32_t> outputs;
-  Taps x, y;
-  PixelBuffer ring_buffer, out_buffer;
-  ImageView ring = ring_buffer.resize(kOut, kRing), out = out_buffer.resize(kOut, 1);
-  ValueTable table = make_value_table(ToTensor{}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
+  transforms::Taps x, y;
+  transforms::PixelBuffer ring_buffer, out_buffer;
+  base::ImageView ring = ring_buffer.resize(kOut, kRing), out = out_buffer.resize(kOut, 1);
+  transforms::ValueTable table = transforms::make_value_table(ToTensor{}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
   std::vector<float> planes;
 
   PassCase() : outputs(kOut), planes(size_t(3) * kOut * kOut) {
     for (int32_t i = 0; i < kOut; ++i) outputs[i] = i;
-    table.math_is_exact = math_gives_table(table);
+    table.math_is_exact = transforms::math_gives_table(table);
     weights();
   }
   void weights() {
-    make_taps({Interpolation::bilinear, kWidth, kOut, outputs, 0, kWidth, false}, x);
-    make_taps({Interpolation::bilinear, kHeight, kOut, outputs, 0, kHeight, false}, y);
+    transforms::make_taps({Interpolation::bilinear, kWidth, kOut, outputs, 0, kWidth, false}, x);
+    transforms::make_taps({Interpolation::bilinear, kHeight, kOut, outputs, 0, kHeight, false}, y);
   }
   void horizontal() {
-    for (int32_t r = 0; r < kHeight; r += kRowGroup) {
-      const uint8_t* in[kRowGroup];
-      uint8_t* to[kRowGroup];
-      const int n = std::min(kRowGroup, kHeight - r);
+    for (int32_t r = 0; r < kHeight; r += transforms::kRowGroup) {
+      const uint8_t* in[transforms::kRowGroup];
+      uint8_t* to[transforms::kRowGroup];
+      const int n = std::min(transforms::kRowGroup, kHeight - r);
       for (int i = 0; i < n; ++i) in[i] = picture.view.row(r + i), to[i] = ring.row((r + i) % kRing);
-      resample_rows(in, n, x, to);
+      transforms::resample_rows(in, n, x, to);
     }
   }
   void vertical(bool to_planes) {
     for (int32_t r = 0; r < kOut; ++r) {
       const uint8_t* in[64];
       for (int t = 0; t < 2 * y.pairs; ++t) in[t] = ring.row((y.start[r] + t) % kRing);
-      if (to_planes) blend_to_planes(in, y.of(r).data(), y.pairs, kOut, table, at(r).data());
-      else blend_rows(in, y.of(r).data(), y.pairs, kOut, out.row(0));
+      if (to_planes) transforms::blend_to_planes(in, y.of(r).data(), y.pairs, kOut, table, at(r).data());
+      else transforms::blend_rows(in, y.of(r).data(), y.pairs, kOut, out.row(0));
     }
   }
   void store() {
-    for (int32_t r = 0; r < kOut; ++r) store_row(ring.row(r % kRing), kOut, table, at(r).data());
+    for (int32_t r = 0; r < kOut; ++r) transforms::store_row(ring.row(r % kRing), kOut, table, at(r).data());
   }
   std::array<void*, 3> at(int32_t r) {
     float* first = planes.data() + size_t(r) * kOut;

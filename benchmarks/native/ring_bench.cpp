@@ -33,26 +33,26 @@ struct Case {
 };
 
 // Rows that cost nothing, so that what is left is the engine.
-class NoWork final : public RowMaker {
+class NoWork final : public loader::RowMaker {
  public:
-  explicit NoWork(OutputShape shape) : shape_(shape) {}
-  OutputShape prepare(const SampleKey&) override { return shape_; }
+  explicit NoWork(transforms::OutputShape shape) : shape_(shape) {}
+  transforms::OutputShape prepare(const base::SampleKey&) override { return shape_; }
   void finish(void*) override {}
 
  private:
-  OutputShape shape_;
+  transforms::OutputShape shape_;
 };
 
 double per_row(int threads, int64_t batch_size) {
   constexpr int64_t kRows = 1 << 17;
   // Just large enough for the batch to travel in a slot.
-  const OutputShape shape{1, 64, static_cast<int32_t>(kSmallFieldBytes / 64 / static_cast<size_t>(batch_size) + 1)};
+  const transforms::OutputShape shape{1, 64, static_cast<int32_t>(core::kSmallFieldBytes / 64 / static_cast<size_t>(batch_size) + 1)};
   const std::vector<int64_t> labels(kRows);
-  RowSource source{kRows, DType::u8, shape, labels, [shape](StageTimes*) { return std::make_unique<NoWork>(shape); }};
-  const auto loader = make_loader(source, {threads, 3, ErrorPolicy::raise, false});
+  loader::RowSource source{kRows, base::DType::u8, shape, labels, [shape](trace::StageTimes*) { return std::make_unique<NoWork>(shape); }};
+  const auto loader = loader::make_loader(source, {threads, 3, loader::ErrorPolicy::raise, false});
   std::vector<int64_t> indices(static_cast<size_t>(batch_size));
   loader->start_epoch(1, 0);
-  Batch held, batch;
+  loader::Batch held, batch;
   const int64_t batches = kRows / batch_size;
   int64_t submitted = 0;
   const auto submit = [&] {
@@ -60,42 +60,43 @@ double per_row(int threads, int64_t batch_size) {
     std::iota(indices.begin(), indices.end(), submitted++ * batch_size);
     loader->submit(indices);
   };
-  const int64_t start = now_ns();
+  const int64_t start = base::now_ns();
   for (int i = 0; i < 4; ++i) submit();
   for (int64_t taken = 0; taken < batches;) {
-    if (loader->next(batch, 1000) != DataLoader::Status::ready) continue;
+    if (loader->next(batch, 1000) != loader::DataLoader::Status::ready) continue;
     ++taken;
     held = std::move(batch);
     submit();
   }
-  return static_cast<double>(now_ns() - start) / static_cast<double>(kRows);
+  return static_cast<double>(base::now_ns() - start) / static_cast<double>(kRows);
 }
 
-double ring_round_trip(BatchRing& ring, bool overflow) {
+double ring_round_trip(core::BatchRing& ring, bool overflow) {
   constexpr int kTimes = 20000;
-  const int64_t start = now_ns();
+  const int64_t start = base::now_ns();
   for (int i = 0; i < kTimes; ++i) {
-    const Lease lease = overflow ? ring.acquire_overflow(kSmallFieldBytes) : std::move(*ring.try_acquire(kSmallFieldBytes));
+    const core::Lease lease =
+        overflow ? ring.acquire_overflow(core::kSmallFieldBytes) : std::move(*ring.try_acquire(core::kSmallFieldBytes));
     if (lease.data() == nullptr) std::abort();
   }
-  return static_cast<double>(now_ns() - start) / kTimes;
+  return static_cast<double>(base::now_ns() - start) / kTimes;
 }
 
 double write_slot(bool warm) {
-  if (!warm) empty_slot_cache();
-  BatchRing ring(1);
+  if (!warm) core::empty_slot_cache();
+  core::BatchRing ring(1);
   if (warm) std::memset(ring.try_acquire(kBatchBytes)->data(), 0, kBatchBytes);
   const auto lease = ring.try_acquire(kBatchBytes);
-  const int64_t start = now_ns();
+  const int64_t start = base::now_ns();
   std::memset(lease->data(), 1, kBatchBytes);
-  return static_cast<double>(now_ns() - start) / (kBatchBytes >> 20);
+  return static_cast<double>(base::now_ns() - start) / (kBatchBytes >> 20);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
-  BatchRing ring(3);
+  core::BatchRing ring(3);
   std::vector<Case> cases = {
       {"slot: take and give back", [&] { return ring_round_trip(ring, false); }, {}},
       {"overflow slot of 64 KB: take and give back", [&] { return ring_round_trip(ring, true); }, {}},

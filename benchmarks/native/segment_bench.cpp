@@ -38,14 +38,14 @@ int run(int rounds, const std::vector<int32_t>& lengths, const std::vector<std::
   for (const bool own : {false, true})
     for (const int32_t length : lengths)
       add((own ? "own tables, " : "standard tables, ") + std::to_string(length),
-          [&](const Bytes& b) { return transcode_jpeg(b, {length, own}); });
+          [&](const Bytes& b) { return codecs::transcode_jpeg(b, {length, own}); });
 
-  JpegDecoder decoder;
+  codecs::JpegDecoder decoder;
   Pixels first(samples), second(samples);
   for (const Side& side : sides)
     for (size_t i = 0; i < samples.size(); ++i) {
       const Sample& s = samples[i];
-      for (const Rect& box : s.boxes) {
+      for (const base::Rect& box : s.boxes) {
         decoder.decode(s.bytes, s.header, box, first.view(box));
         decoder.decode(side.files[i], s.header, box, second.view(box));
         if (first.same_colours(second, box) && decoder.used_baseline()) continue;
@@ -60,7 +60,7 @@ int run(int rounds, const std::vector<int32_t>& lengths, const std::vector<std::
       Side& side = sides[round % 2 ? sides.size() - 1 - k : k];
       const double begin = cpu_ms();
       for (size_t i = 0; i < samples.size(); ++i) {
-        const Rect box = samples[i].boxes[static_cast<size_t>(round)];
+        const base::Rect box = samples[i].boxes[static_cast<size_t>(round)];
         decoder.decode(side.files[i], samples[i].header, box, first.view(box));
       }
       side.ms.push_back((cpu_ms() - begin) / static_cast<double>(samples.size()));

@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
   ErrorKind kind() const noexcept { return kind_; }
   const std::string& path() const noexcept { return path_; }  // empty: no file involved
   int64_t offset() const noexcept { return offset_; }         // byte offset in the file, -1: unknown
-  int code() const noexcept { return code_; }                 // errno of `system` and `not_found`, else 0
+  int code() const noexcept { return code_; }                 // errno of `system` and `not_found`; of `corrupt_data` a PictureFault or 0
 
  private:
   ErrorKind kind_;

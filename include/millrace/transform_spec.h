@@ -17,11 +17,14 @@ struct RandomResizedCrop {
   int32_t height = 0, width = 0;
   double scale_min = 0.08, scale_max = 1.0, ratio_min = 3.0 / 4.0, ratio_max = 4.0 / 3.0;
   Interpolation interpolation = Interpolation::bilinear;
+  bool of_tensor = false;
 };
+// of_tensor: rounded as torch's resize of a tensor of bytes does it; else as Pillow's of a picture. They differ by a few levels.
 struct Resize {
   int32_t height = 0, width = 0;  // width == 0: `height` is the length of the shorter side
   int32_t max_size = 0;           // 0: none; else the longer side's limit (shorter-side form only)
   Interpolation interpolation = Interpolation::bilinear;
+  bool of_tensor = false;
 };
 struct CenterCrop { int32_t height = 0, width = 0; };  // pads with 0 when the picture is smaller, as torchvision
 enum class PaddingMode : uint8_t { constant, edge, reflect, symmetric };

@@ -21,14 +21,14 @@ using PlaceTuple = std::tuple<int, uintptr_t>;
 template <class T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-BatchImages images_of(const ImagesTuple& t) {
+device::BatchImages images_of(const ImagesTuple& t) {
   const auto& [address, dtype, n, c, h, w, channels_last] = t;
-  const auto type = dtype_named(dtype);
+  const auto type = base::dtype_named(dtype);
   if (!type) throw Error(ErrorKind::invalid_argument, "images of " + dtype + " are not supported; convert them to uint8 or a float type");
   return {reinterpret_cast<void*>(address), *type, n, c, h, w, channels_last};
 }
 
-Place place_of(const PlaceTuple& t) { return {std::get<0>(t), reinterpret_cast<void*>(std::get<1>(t))}; }
+device::Place place_of(const PlaceTuple& t) { return {std::get<0>(t), reinterpret_cast<void*>(std::get<1>(t))}; }
 
 template <class T>
 std::span<const T> values_of(const Array<T>& array) {
@@ -47,11 +47,11 @@ auto rows_of(const Array<T>& array, py::ssize_t columns, const char* what, Make&
   return rows;
 }
 
-Rect rect_of(const int32_t* row) { return {row[0], row[1], row[2], row[3]}; }
+base::Rect rect_of(const int32_t* row) { return {row[0], row[1], row[2], row[3]}; }
 
-std::vector<ColorJitterParams> jitters_of(const Array<uint8_t>& order, const Array<double>& factors) {
+std::vector<transforms::ColorJitterParams> jitters_of(const Array<uint8_t>& order, const Array<double>& factors) {
   auto jitters = rows_of(factors, 4, "factors", [](const double* f) {
-    ColorJitterParams p;
+    transforms::ColorJitterParams p;
     p.brightness = f[0], p.contrast = f[1], p.saturation = f[2], p.hue = f[3];
     return p;
   });
@@ -59,9 +59,9 @@ std::vector<ColorJitterParams> jitters_of(const Array<uint8_t>& order, const Arr
   if (orders.size() != jitters.size()) throw Error(ErrorKind::invalid_argument, "order and factors must have as many rows");
   for (size_t i = 0; i < orders.size(); ++i)
     for (size_t k = 0; k < 4; ++k) {
-      if (orders[i][k] > static_cast<uint8_t>(ColorOp::none))
+      if (orders[i][k] > static_cast<uint8_t>(transforms::ColorOp::none))
         throw Error(ErrorKind::invalid_argument, "order has " + std::to_string(orders[i][k]) + "; operations are 0 to 3, and 4 is none");
-      jitters[i].order[k] = static_cast<ColorOp>(orders[i][k]);
+      jitters[i].order[k] = static_cast<transforms::ColorOp>(orders[i][k]);
     }
   return jitters;
 }
@@ -70,25 +70,29 @@ void bind_ops(py::module_& m) {
   m.def("batch_normalize", [](const ImagesTuple& in, const ImagesTuple& out, const std::vector<double>& mean,
                               const std::vector<double>& std, const PlaceTuple& place) {
     const py::gil_scoped_release release;
-    normalize(images_of(in), images_of(out), mean, std, place_of(place));
+    device::normalize(images_of(in), images_of(out), mean, std, place_of(place));
   }, py::arg("images"), py::arg("out"), py::arg("mean"), py::arg("std"), py::arg("place"));
   m.def("batch_flip", [](const ImagesTuple& in, const ImagesTuple& out, const Array<uint8_t>& flipped, const PlaceTuple& place) {
     const auto flags = values_of(flipped);
     const py::gil_scoped_release release;
-    flip_horizontal(images_of(in), images_of(out), flags, place_of(place));
+    device::flip_horizontal(images_of(in), images_of(out), flags, place_of(place));
   }, py::arg("images"), py::arg("out"), py::arg("flipped"), py::arg("place"));
-  m.def("batch_affine", [](const ImagesTuple& in, const ImagesTuple& out, const Array<double>& inverse, bool bilinear,
-                           const std::vector<double>& fill, const PlaceTuple& place) {
-    const auto maps = rows_of(inverse, 6, "inverse", [](const double* r) { return InverseAffine{r[0], r[1], r[2], r[3], r[4], r[5]}; });
-    const py::gil_scoped_release release;
-    affine(images_of(in), images_of(out), maps, bilinear, fill, place_of(place));
-  }, py::arg("images"), py::arg("out"), py::arg("inverse"), py::arg("bilinear"), py::arg("fill"), py::arg("place"));
+  m.def(
+      "batch_affine",
+      [](const ImagesTuple& in, const ImagesTuple& out, const Array<double>& inverse, bool bilinear, const std::vector<double>& fill,
+         const PlaceTuple& place) {
+        const auto maps =
+            rows_of(inverse, 6, "inverse", [](const double* r) { return transforms::InverseAffine{r[0], r[1], r[2], r[3], r[4], r[5]}; });
+        const py::gil_scoped_release release;
+        device::affine(images_of(in), images_of(out), maps, bilinear, fill, place_of(place));
+      },
+      py::arg("images"), py::arg("out"), py::arg("inverse"), py::arg("bilinear"), py::arg("fill"), py::arg("place"));
   m.def("batch_color", [](const ImagesTuple& in, const ImagesTuple& out, const Array<uint8_t>& order, const Array<double>& factors,
                           const Array<uint8_t>& to_grey, uintptr_t grey_sums, const PlaceTuple& place) {
     const auto jitters = jitters_of(order, factors);
     const auto grey = values_of(to_grey);
     const py::gil_scoped_release release;
-    color_jitter(images_of(in), images_of(out), jitters, grey, reinterpret_cast<int64_t*>(grey_sums), place_of(place));
+    device::color_jitter(images_of(in), images_of(out), jitters, grey, reinterpret_cast<int64_t*>(grey_sums), place_of(place));
   }, py::arg("images"), py::arg("out"), py::arg("order"), py::arg("factors"), py::arg("to_grey"), py::arg("grey_sums"), py::arg("place"));
   m.def("batch_erase", [](const ImagesTuple& in, const ImagesTuple& out, const Array<int32_t>& boxes, const std::vector<double>& value,
                           uint64_t seed, const PlaceTuple& place) {
@@ -101,19 +105,19 @@ void bind_ops(py::module_& m) {
     const auto rects = rows_of(boxes, 4, "boxes", rect_of);
     if (partners.size() != shares.size() || static_cast<size_t>(shares.size()) != rects.size())
       throw Error(ErrorKind::invalid_argument, "partners, shares and boxes must have as many entries");
-    std::vector<MixParams> mixes(rects.size());
+    std::vector<device::MixParams> mixes(rects.size());
     for (size_t i = 0; i < mixes.size(); ++i) mixes[i] = {partners.data()[i], shares.data()[i], rects[i]};
     const py::gil_scoped_release release;
-    mix(images_of(in), images_of(out), mixes, place_of(place));
+    device::mix(images_of(in), images_of(out), mixes, place_of(place));
   }, py::arg("images"), py::arg("out"), py::arg("partners"), py::arg("shares"), py::arg("boxes"), py::arg("place"));
 }
 
 // Rows of `geometry`: crop (left, top, width, height), resized (width, height), (left, top) of the output; of `flags`: flip
 // horizontally, flip vertically, to grey.
-std::vector<Augmentation> augmentations_of(const Array<int32_t>& geometry, const Array<uint8_t>& flags, bool bicubic,
+std::vector<device::Augmentation> augmentations_of(const Array<int32_t>& geometry, const Array<uint8_t>& flags, bool bicubic,
                                            const Array<uint8_t>& order, const Array<double>& factors) {
   auto all = rows_of(geometry, 8, "geometry", [&](const int32_t* g) {
-    Augmentation a;
+    device::Augmentation a;
     a.crop = rect_of(g);
     a.width = g[4], a.height = g[5], a.left = g[6], a.top = g[7];
     a.interpolation = bicubic ? Interpolation::bicubic : Interpolation::bilinear;
@@ -132,7 +136,7 @@ std::vector<Augmentation> augmentations_of(const Array<int32_t>& geometry, const
 
 // What fused_augment() needs besides the tensors; its workspace is asked for before it is allocated.
 struct FusedPlan {
-  std::vector<Augmentation> augmentations;
+  std::vector<device::Augmentation> augmentations;
   FusedPlan(const Array<int32_t>& geometry, const Array<uint8_t>& flags, bool bicubic, const Array<uint8_t>& order,
             const Array<double>& factors)
       : augmentations(augmentations_of(geometry, flags, bicubic, order, factors)) {}
@@ -144,15 +148,15 @@ void bind_fused(py::module_& m) {
       .def(py::init<const Array<int32_t>&, const Array<uint8_t>&, bool, const Array<uint8_t>&, const Array<double>&>(), py::arg("geometry"),
            py::arg("flags"), py::arg("bicubic"), py::arg("order"), py::arg("factors"))
       .def("workspace_bytes", [](const FusedPlan& plan, int32_t height, int32_t width) {
-        return fused_workspace_bytes(plan.augmentations, height, width);
+        return device::fused_workspace_bytes(plan.augmentations, height, width);
       }, py::arg("height"), py::arg("width"))
       .def("run", [](const FusedPlan& plan, const std::vector<PictureTuple>& pictures, const std::vector<double>& mean,
                      const std::vector<double>& std, const ImagesTuple& out, uintptr_t workspace, const PlaceTuple& place) {
-        std::vector<DecodedPicture> decoded;
+        std::vector<device::DecodedPicture> decoded;
         for (const auto& [address, width, height, pitch, bytes] : pictures)
           decoded.push_back({reinterpret_cast<const uint8_t*>(address), width, height, pitch, bytes});
         const py::gil_scoped_release release;
-        fused_augment(decoded, plan.augmentations, mean, std, images_of(out), reinterpret_cast<void*>(workspace), place_of(place));
+        device::fused_augment(decoded, plan.augmentations, mean, std, images_of(out), reinterpret_cast<void*>(workspace), place_of(place));
       }, py::arg("pictures"), py::arg("mean"), py::arg("std"), py::arg("out"), py::arg("workspace"), py::arg("place"));
 }
 

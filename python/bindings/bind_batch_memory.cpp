@@ -24,14 +24,14 @@ class BatchMemory {
  public:
   BatchMemory(const std::vector<std::pair<std::vector<int64_t>, std::string>>& fields, int slots, const std::string& memory) {
     for (const auto& [shape, dtype] : fields) {
-      const auto type = dtype_named(dtype);
+      const auto type = base::dtype_named(dtype);
       if (!type) throw py::value_error("dtype '" + dtype + "' is not one that batches can have");
-      Field& field = fields_.emplace_back(Field{shape, *type, dtype_bytes(*type), nullptr});
+      Field& field = fields_.emplace_back(Field{shape, *type, base::dtype_bytes(*type), nullptr});
       for (const int64_t size : shape) {
         if (size < 0) throw py::value_error("a row's sizes should be 0 or more");
-        field.row_bytes = checked_mul(field.row_bytes, static_cast<size_t>(size), "batch");
+        field.row_bytes = base::checked_mul(field.row_bytes, static_cast<size_t>(size), "batch");
       }
-      field.ring = std::make_unique<BatchRing>(slots, std::function<void()>{}, block_source(memory));
+      field.ring = std::make_unique<core::BatchRing>(slots, std::function<void()>{}, block_source(memory));
     }
   }
 
@@ -41,7 +41,7 @@ class BatchMemory {
     for (const Field& field : fields_) {
       std::vector<int64_t> shape{rows};
       shape.insert(shape.end(), field.row_shape.begin(), field.row_shape.end());
-      const size_t bytes = checked_mul(field.row_bytes, static_cast<size_t>(rows), "batch");
+      const size_t bytes = base::checked_mul(field.row_bytes, static_cast<size_t>(rows), "batch");
       tensors.append(py::reinterpret_steal<py::object>(tensor(*field.ring, shape, field.type, bytes)));
     }
     return tensors;
@@ -56,17 +56,17 @@ class BatchMemory {
  private:
   struct Field {
     std::vector<int64_t> row_shape;
-    DType type;
+    base::DType type;
     size_t row_bytes;
-    std::unique_ptr<BatchRing> ring;
+    std::unique_ptr<core::BatchRing> ring;
   };
 
-  static PyObject* tensor(BatchRing& ring, const std::vector<int64_t>& shape, DType type, size_t bytes) {
+  static PyObject* tensor(core::BatchRing& ring, const std::vector<int64_t>& shape, base::DType type, size_t bytes) {
     void* data = nullptr;
-    if (bytes < kSmallFieldBytes) return new_tensor(shape, type, &data);
+    if (bytes < core::kSmallFieldBytes) return torch_bridge::new_tensor(shape, type, &data);
     auto lease = ring.try_acquire(bytes);
     if (!lease) lease = ring.acquire_overflow(bytes);
-    return tensor_from_lease(std::move(*lease), shape, type);
+    return torch_bridge::tensor_from_lease(std::move(*lease), shape, type);
   }
 
   std::vector<Field> fields_;
@@ -76,7 +76,7 @@ class BatchMemory {
 class ChunkTable {
  public:
   ChunkTable(const std::vector<py::array>& arrays, bool in_any_order) {
-    std::vector<ChunkRows::Column> columns;
+    std::vector<collate::ChunkRows::Column> columns;
     for (const py::array& array : arrays) {
       if (array.ndim() < 1) throw py::value_error("rows are copied from an array that has some");
       size_t row_bytes = static_cast<size_t>(array.itemsize());
@@ -91,12 +91,12 @@ class ChunkTable {
     const int64_t rows = arrays.empty() ? 0 : arrays[0].shape(0);
     {
       py::gil_scoped_release release;
-      rows_ = std::make_shared<const ChunkRows>(std::move(columns), rows, in_any_order);
+      rows_ = std::make_shared<const collate::ChunkRows>(std::move(columns), rows, in_any_order);
     }
     for (size_t i = 0; i < arrays.size(); ++i) arrays_.push_back(rows_->is_interleaved(i) ? view(arrays[i], i) : arrays[i]);
   }
 
-  const ChunkRows& rows() const { return *rows_; }
+  const collate::ChunkRows& rows() const { return *rows_; }
   const std::vector<py::array>& arrays() const { return arrays_; }
 
  private:
@@ -108,8 +108,8 @@ class ChunkTable {
 
   // The same values where they lie now.
   py::array view(const py::array& array, size_t column) const {
-    const auto keeper = new std::shared_ptr<const ChunkRows>(rows_);
-    const py::capsule owner(keeper, [](void* kept) { delete static_cast<std::shared_ptr<const ChunkRows>*>(kept); });
+    const auto keeper = new std::shared_ptr<const collate::ChunkRows>(rows_);
+    const py::capsule owner(keeper, [](void* kept) { delete static_cast<std::shared_ptr<const collate::ChunkRows>*>(kept); });
     std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim()), strides(array.strides(), array.strides() + array.ndim());
     strides[0] = rows_->columns()[column].stride_bytes;
     py::array made(array.dtype(), shape, strides, rows_->columns()[column].data, owner);
@@ -117,19 +117,19 @@ class ChunkTable {
     return made;
   }
 
-  std::shared_ptr<const ChunkRows> rows_;
+  std::shared_ptr<const collate::ChunkRows> rows_;
   std::vector<py::array> arrays_;  // kept alive
 };
 
 // A batch whose samples are copied from chunks: what is checked with the GIL, so that copying needs none.
 struct BatchCopy {
   // `tables`: of the shares `first`, ... of the batch.
-  BatchCopy(const ChunkShares& shares, size_t first, const std::vector<const ChunkTable*>& tables, const py::list& tensors)
+  BatchCopy(const collate::ChunkShares& shares, size_t first, const std::vector<const ChunkTable*>& tables, const py::list& tensors)
       : size(shares.places.size()) {
     if (first + tables.size() > shares.chunks.size()) throw py::value_error("there are more tables than chunks");
     std::vector<int64_t> row_bytes;
     for (const py::handle tensor : tensors) {
-      const RowTable to = tensor_rows(tensor.ptr());
+      const collate::RowTable to = torch_bridge::tensor_rows(tensor.ptr());
       if (to.rows != static_cast<int64_t>(size)) throw py::value_error("each tensor should have a row for each sample of the batch");
       out.push_back(const_cast<uint8_t*>(to.base));
       row_bytes.push_back(to.rows > 1 ? to.stride_bytes : -1);
@@ -151,17 +151,17 @@ struct BatchCopy {
 
   const size_t size;
   size_t bytes = 0;
-  std::vector<ChunkShare> copied;
+  std::vector<collate::ChunkShare> copied;
   std::vector<uint8_t*> out;
 };
 
 // Batches of (shares, the first one to copy, tables of it and those behind it, tensors).
-void copy_rows(const std::vector<std::tuple<const ChunkShares*, size_t, std::vector<const ChunkTable*>, py::list>>& batches) {
+void copy_rows(const std::vector<std::tuple<const collate::ChunkShares*, size_t, std::vector<const ChunkTable*>, py::list>>& batches) {
   std::vector<BatchCopy> copies;
   size_t bytes = 0;
   for (const auto& [shares, first, tables, tensors] : batches) bytes += copies.emplace_back(*shares, first, tables, tensors).bytes;
   const auto copy = [&copies] {
-    RowDealer dealer;
+    collate::RowDealer dealer;
     for (const BatchCopy& batch : copies) dealer.copy(batch.copied, batch.size, batch.out);
   };
   if (bytes < kReleaseBytes) return copy();
@@ -170,9 +170,9 @@ void copy_rows(const std::vector<std::tuple<const ChunkShares*, size_t, std::vec
 }
 
 // A view of one of the vectors of `shares`.
-template <std::vector<int64_t> ChunkShares::* kMember>
+template <std::vector<int64_t> collate::ChunkShares::* kMember>
 Int64Array view_of(const py::object& shares) {
-  const std::vector<int64_t>& values = shares.cast<const ChunkShares&>().*kMember;
+  const std::vector<int64_t>& values = shares.cast<const collate::ChunkShares&>().*kMember;
   return Int64Array(static_cast<py::ssize_t>(values.size()), values.data(), shares);
 }
 
@@ -187,9 +187,10 @@ bool are_indices(const py::object& indices, int64_t length) {
   return inside;
 }
 
-ChunkShares chunk_shares(const Int64Array& indices, const Int64Array& starts) {
+collate::ChunkShares chunk_shares(const Int64Array& indices, const Int64Array& starts) {
   if (starts.size() < 1) throw py::value_error("chunks begin somewhere, and end");
-  return share_by_chunk({indices.data(), static_cast<size_t>(indices.size())}, {starts.data(), static_cast<size_t>(starts.size())});
+  return collate::share_by_chunk({indices.data(), static_cast<size_t>(indices.size())},
+                                 {starts.data(), static_cast<size_t>(starts.size())});
 }
 
 }  // namespace
@@ -201,13 +202,14 @@ void bind_batch_memory(py::module_& m) {
       .def("empty", &BatchMemory::empty, py::arg("rows"))
       .def("overflow_count", &BatchMemory::overflow_count);
   m.def("are_indices", &are_indices, py::arg("indices"), py::arg("length"));
-  py::class_<ChunkShares>(m, "ChunkShares")
+  py::class_<collate::ChunkShares>(m, "ChunkShares")
       .def(py::init(&chunk_shares), py::arg("indices"), py::arg("starts"))
-      .def_property_readonly("chunks", [](const ChunkShares& shares) { return shares.chunks; })
-      .def_property_readonly("bounds", [](const ChunkShares& shares) { return shares.bounds; })
-      .def_property_readonly("places", &view_of<&ChunkShares::places>)
-      .def_property_readonly("rows", &view_of<&ChunkShares::rows>)
-      .def_property_readonly("in_order", [](const ChunkShares& shares) { return 2 * shares.successors + 2 > shares.places.size(); });
+      .def_property_readonly("chunks", [](const collate::ChunkShares& shares) { return shares.chunks; })
+      .def_property_readonly("bounds", [](const collate::ChunkShares& shares) { return shares.bounds; })
+      .def_property_readonly("places", &view_of<&collate::ChunkShares::places>)
+      .def_property_readonly("rows", &view_of<&collate::ChunkShares::rows>)
+      .def_property_readonly("in_order",
+                             [](const collate::ChunkShares& shares) { return 2 * shares.successors + 2 > shares.places.size(); });
   py::class_<ChunkTable>(m, "ChunkTable")
       .def(py::init<const std::vector<py::array>&, bool>(), py::arg("arrays"), py::arg("in_any_order") = false)
       .def_property_readonly("arrays", &ChunkTable::arrays);

@@ -13,15 +13,15 @@ namespace millrace::python {
 namespace {
 
 struct Codecs {
-  PictureDecoder decoder;
-  PixelBuffer pixels;
+  codecs::PictureDecoder decoder{codecs::JpegRule::strict};
+  transforms::PixelBuffer pixels;
 };
 
 // Red, green and blue of `from`, without gaps. The last pixel of a row by bytes, as there may be nothing behind it.
-void pack(ImageView from, uint8_t* to) {
+void pack(base::ImageView from, uint8_t* to) {
   for (int32_t y = 0; y < from.height; ++y) {
     const uint8_t* row = from.row(y);
-    for (int32_t x = 0; x + 1 < from.width; ++x, row += kPixelBytes, to += 3) std::memcpy(to, row, kPixelBytes);
+    for (int32_t x = 0; x + 1 < from.width; ++x, row += base::kPixelBytes, to += 3) std::memcpy(to, row, base::kPixelBytes);
     std::memcpy(to, row, 3);
     to += 3;
   }
@@ -34,15 +34,15 @@ std::optional<py::array_t<uint8_t>> decode_image(const py::buffer& data, const s
     throw py::value_error("decode_image: data must be bytes, or another buffer of contiguous bytes");
   const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size));
   thread_local Codecs codecs;
-  ImageView view;
+  base::ImageView view;
   {
     py::gil_scoped_release release;
     try {
-      const PictureHeader header = codecs.decoder.probe(bytes);
+      const codecs::PictureHeader header = codecs.decoder.probe(bytes);
       view = codecs.pixels.resize(header.width, header.height);
       codecs.decoder.decode({0, 0, header.width, header.height}, view);
     } catch (const Error& error) {
-      if (!left_to_fallback(error, bytes)) throw;
+      if (!codecs::left_to_fallback(error, bytes)) throw;
       view = {};
     }
   }
@@ -65,13 +65,13 @@ py::bytes transcode(const py::bytes& data, int32_t segment_pixels, bool own_tabl
   {
     const std::span<const uint8_t> bytes = span_of(data);
     const py::gil_scoped_release release;
-    made = transcode_jpeg(bytes, {segment_pixels, own_tables});
+    made = codecs::transcode_jpeg(bytes, {segment_pixels, own_tables});
   }
   return {reinterpret_cast<const char*>(made.data()), made.size()};
 }
 
 py::dict probe(const py::bytes& data) {
-  const JpegHeader header = probe_jpeg(span_of(data));
+  const codecs::JpegHeader header = codecs::probe_jpeg(span_of(data));
   py::dict result;
   result["width"] = header.width;
   result["height"] = header.height;
@@ -89,7 +89,7 @@ void bind_codecs(py::module_& m) {
   m.def("decode_image", &decode_image, py::arg("data"), py::arg("mode") = "RGB");
   m.def("transcode_jpeg", &transcode, py::arg("data"), py::arg("segment_pixels"), py::arg("own_tables"));
   m.def("probe_jpeg", &probe, py::arg("data"));
-  m.def("image_format", [](const py::bytes& data) { return format_name(sniff(span_of(data))); }, py::arg("data"));
+  m.def("image_format", [](const py::bytes& data) { return codecs::format_name(codecs::sniff(span_of(data))); }, py::arg("data"));
 }
 
 }  // namespace millrace::python

@@ -8,22 +8,22 @@ namespace {
 
 PyObject* collate(PyObject*, PyObject* samples) {
   try {
-    PyObject* const batch = collate_samples(samples);
+    PyObject* const batch = torch_bridge::collate_samples(samples);
     return batch != nullptr ? batch : Py_NewRef(Py_NotImplemented);
-  } catch (const PythonError&) {
+  } catch (const torch_bridge::PythonError&) {
     return nullptr;
   }
 }
 
 PyObject* convert(PyObject* others, PyObject* sample) {
   try {
-    return convert_sample(sample, others);
-  } catch (const PythonError&) {
+    return torch_bridge::convert_sample(sample, others);
+  } catch (const torch_bridge::PythonError&) {
     return nullptr;
   }
 }
 
-PyObject* heard(PyObject*, PyObject*) { return PyBool_FromLong(ranges_are_heard()); }
+PyObject* heard(PyObject*, PyObject*) { return PyBool_FromLong(torch_bridge::ranges_are_heard()); }
 
 PyMethodDef collate_method{"collate_samples", collate, METH_O, nullptr};
 PyMethodDef convert_method{"convert_sample", convert, METH_O, nullptr};

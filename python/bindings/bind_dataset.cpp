@@ -3,6 +3,9 @@
 #include <mutex>
 
 #include "bindings.h"
+#include "codecs/image_header.h"
+#include "gil_at_exit.h"
+#include "loader/picture_rules.h"
 #include "loader/worker.h"
 #include "millrace/error.h"
 
@@ -10,11 +13,18 @@ namespace millrace::python {
 namespace {
 
 // Decodes by a Python callable, under the GIL.
-class PythonFallback final : public FallbackDecoder {
+class PythonFallback final : public loader::FallbackDecoder, public loader::PictureRules {
  public:
-  explicit PythonFallback(py::object function) : function_(std::move(function)) {}
+  // `function` may have attributes: quiet_pixels() (None: no limit), check_size(width, height), identifies(bytes), and
+  // fault_of(exception), a PictureFault.
+  explicit PythonFallback(py::object function) : function_(std::move(function)) {
+    if (!py::hasattr(function_, "quiet_pixels")) return;
+    asks_ = true;
+    const py::object quiet = function_.attr("quiet_pixels")();
+    most_quiet_pixels_ = quiet.is_none() ? INT64_MAX : quiet.cast<int64_t>();
+  }
   ~PythonFallback() override {
-    if (!Py_IsInitialized()) {
+    if (!Py_IsInitialized() || interpreter_is_going()) {
       function_.release();  // the interpreter took its objects with it
       return;
     }
@@ -22,7 +32,7 @@ class PythonFallback final : public FallbackDecoder {
     function_ = py::object();
   }
 
-  void decode(std::span<const uint8_t> bytes, const std::string& path, PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
     py::gil_scoped_acquire gil;
     try {
       const py::tuple result = function_(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()), to_path(path));
@@ -30,44 +40,70 @@ class PythonFallback final : public FallbackDecoder {
       if (pixels.ndim() != 3 || pixels.shape(2) != 3 || pixels.shape(0) == 0 || pixels.shape(1) == 0)
         throw Error(ErrorKind::corrupt_data, "decoding " + path + " gave no picture of shape (height, width, 3)", path);
       *orientation = result[1].cast<int>();
-      const ImageView view = out.resize(static_cast<int32_t>(pixels.shape(1)), static_cast<int32_t>(pixels.shape(0)));
+      const base::ImageView view = out.resize(static_cast<int32_t>(pixels.shape(1)), static_cast<int32_t>(pixels.shape(0)));
       const uint8_t* from = pixels.data();
       for (int32_t y = 0; y < view.height; ++y)
-        for (int32_t x = 0; x < view.width; ++x, from += 3) std::memcpy(view.row(y) + x * kPixelBytes, from, 3);
+        for (int32_t x = 0; x < view.width; ++x, from += 3) std::memcpy(view.row(y) + x * base::kPixelBytes, from, 3);
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt speaks of the user, not of the file
-      // Keep words, not Python objects: the error crosses to the consumer's thread and may outlive this interpreter state.
-      const std::string text = py::str(error.value());
-      throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text, path);
+      fail(error, path);
     }
   }
 
+  int64_t most_quiet_pixels() const override { return most_quiet_pixels_; }
+
+  void check_size(int32_t width, int32_t height, const std::string& path) const override {
+    if (!asks_) return;
+    py::gil_scoped_acquire gil;
+    try {
+      function_.attr("check_size")(width, height);
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_Exception)) throw;
+      fail(error, path);
+    }
+  }
+
+  bool identifies(std::span<const uint8_t> bytes) const override {
+    if (!asks_) return true;
+    py::gil_scoped_acquire gil;
+    return function_.attr("identifies")(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size())).cast<bool>();
+  }
+
  private:
+  // Keeps words, not Python objects: the error crosses to the consumer's thread and may outlive this interpreter state.
+  [[noreturn]] void fail(const py::error_already_set& error, const std::string& path) const {
+    const std::string text = py::str(error.value());
+    const int fault = asks_ ? function_.attr("fault_of")(error.value()).cast<int>() : int{codecs::kDamaged};
+    throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text, path, -1, fault);
+  }
+
   py::object function_;
+  bool asks_ = false;
+  int64_t most_quiet_pixels_ = codecs::kMaxPixels / 2;
 };
 
 }  // namespace
 
 struct Dataset {
-  std::shared_ptr<const ImageDataset> native;
+  std::shared_ptr<const loader::ImageDataset> native;
 
   // Workers with warm buffers. try_lock, never lock: a fork may have copied the mutex while another thread held it.
   std::mutex idle_mutex;
-  std::vector<std::unique_ptr<Worker>> idle;
+  std::vector<std::unique_ptr<loader::Worker>> idle;
 
-  std::unique_ptr<Worker> take_worker() {
+  std::unique_ptr<loader::Worker> take_worker() {
     const std::unique_lock lock(idle_mutex, std::try_to_lock);
-    if (!lock || idle.empty()) return std::make_unique<Worker>(native, nullptr);
+    if (!lock || idle.empty()) return std::make_unique<loader::Worker>(native, nullptr);
     auto worker = std::move(idle.back());
     idle.pop_back();
     return worker;
   }
-  void put_worker(std::unique_ptr<Worker> worker) {
+  void put_worker(std::unique_ptr<loader::Worker> worker) {
     const std::unique_lock lock(idle_mutex, std::try_to_lock);
     if (lock && idle.size() < 4) idle.push_back(std::move(worker));
   }
 
-  SampleKey key(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) const {
+  base::SampleKey key(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) const {
     const auto n = native->files->size();
     if (index < -n || index >= n)
       throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) + " samples");
@@ -75,9 +111,9 @@ struct Dataset {
   }
 
   py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
-    const SampleKey sample = key(index, seed, epoch, occurrence);
+    const base::SampleKey sample = key(index, seed, epoch, occurrence);
     auto worker = take_worker();
-    OutputShape shape;
+    transforms::OutputShape shape;
     {
       py::gil_scoped_release release;
       shape = worker->prepare(sample);
@@ -93,7 +129,7 @@ struct Dataset {
   }
 
   py::list draw(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
-    const SampleKey sample = key(index, seed, epoch, occurrence);
+    const base::SampleKey sample = key(index, seed, epoch, occurrence);
     auto worker = take_worker();
     {
       py::gil_scoped_release release;
@@ -105,17 +141,17 @@ struct Dataset {
   }
 };
 
-std::shared_ptr<const ImageDataset> native_dataset(const py::handle& dataset) { return dataset.cast<Dataset&>().native; }
+std::shared_ptr<const loader::ImageDataset> native_dataset(const py::handle& dataset) { return dataset.cast<Dataset&>().native; }
 
 void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
-      .def(py::init([](const std::shared_ptr<SampleFiles>& files, const Labels& labels, const Pipeline& pipeline,
+      .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels, const Pipeline& pipeline,
                        const py::object& fallback) {
              if (labels.size() != 0 && labels.size() != files->size())
                throw py::value_error("there are " + std::to_string(files->size()) + " files but " + std::to_string(labels.size()) +
                                      " labels");
-             auto native = std::make_shared<ImageDataset>();
+             auto native = std::make_shared<loader::ImageDataset>();
              native->files = files;
              native->labels.assign(labels.data(), labels.data() + labels.size());
              native->pipeline = pipeline.native;

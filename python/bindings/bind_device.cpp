@@ -18,9 +18,9 @@ std::vector<PyObject*> pointers(const py::list& tensors) {
 
 }  // namespace
 
-std::shared_ptr<TensorDevice> tensor_device_of(const py::object& device) {
-  if (py::isinstance<py::capsule>(device)) return *device.cast<py::capsule>().get_pointer<std::shared_ptr<TensorDevice>>();
-  return torch_device(at::Device(device.cast<std::string>()));
+std::shared_ptr<torch_bridge::TensorDevice> tensor_device_of(const py::object& device) {
+  if (py::isinstance<py::capsule>(device)) return *device.cast<py::capsule>().get_pointer<std::shared_ptr<torch_bridge::TensorDevice>>();
+  return torch_bridge::torch_device(at::Device(device.cast<std::string>()));
 }
 
 void bind_device(py::module_& m) {
@@ -34,33 +34,41 @@ void bind_device(py::module_& m) {
     }
   });
   m.def("nvtx", [](bool on) {
-    const RangeSink* sink = cuda::nvtx_sink();
+    const trace::RangeSink* sink = cuda::nvtx_sink();
     if (on && sink == nullptr)
       throw Error(ErrorKind::unavailable, "this millrace was built without CUDA, whose headers NVTX ranges come with; install the CUDA "
                                           "toolkit (nvcc) and build millrace again");
-    range_sink.store(on ? sink : nullptr, std::memory_order_release);
+    trace::range_sink.store(on ? sink : nullptr, std::memory_order_release);
   }, py::arg("on"));
-  py::class_<BatchCopier::Ticket>(m, "CopyTicket");
-  py::class_<TensorCopier>(m, "BatchCopier")
-      .def(py::init([](const py::object& device) { return std::make_unique<TensorCopier>(tensor_device_of(device)); }), py::arg("device"))
-      .def("copy", [](TensorCopier& copier, const py::list& tensors) {
-        py::list result;
-        for (PyObject* tensor : copier.copy(pointers(tensors))) result.append(py::reinterpret_steal<py::object>(tensor));
-        return result;
-      }, py::arg("tensors"))
-      .def("seal", &TensorCopier::seal)
-      .def("hand_out", [](TensorCopier& copier, const BatchCopier::Ticket& ticket, const py::list& tensors) {
-        copier.hand_out(ticket, pointers(tensors));
-      }, py::arg("ticket"), py::arg("tensors"))
-      .def("moment", &TensorCopier::moment)
-      .def("wait_for", &TensorCopier::wait_for, py::arg("ticket"))
-      .def("enter", &TensorCopier::enter)
-      .def("leave", &TensorCopier::leave)
-      .def("close", &TensorCopier::close, py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("stream", [](const TensorCopier& copier) {
-        return py::make_tuple(copier.stream(), copier.device_index(), copier.device_type());
-      })
-      .def_property_readonly("lock_failure", &TensorCopier::lock_failure);
+  py::class_<device::BatchCopier::Ticket>(m, "CopyTicket");
+  py::class_<torch_bridge::TensorCopier>(m, "BatchCopier")
+      .def(py::init([](const py::object& device) { return std::make_unique<torch_bridge::TensorCopier>(tensor_device_of(device)); }),
+           py::arg("device"))
+      .def(
+          "copy",
+          [](torch_bridge::TensorCopier& copier, const py::list& tensors) {
+            py::list result;
+            for (PyObject* tensor : copier.copy(pointers(tensors))) result.append(py::reinterpret_steal<py::object>(tensor));
+            return result;
+          },
+          py::arg("tensors"))
+      .def("seal", &torch_bridge::TensorCopier::seal)
+      .def(
+          "hand_out",
+          [](torch_bridge::TensorCopier& copier, const device::BatchCopier::Ticket& ticket, const py::list& tensors) {
+            copier.hand_out(ticket, pointers(tensors));
+          },
+          py::arg("ticket"), py::arg("tensors"))
+      .def("moment", &torch_bridge::TensorCopier::moment)
+      .def("wait_for", &torch_bridge::TensorCopier::wait_for, py::arg("ticket"))
+      .def("enter", &torch_bridge::TensorCopier::enter)
+      .def("leave", &torch_bridge::TensorCopier::leave)
+      .def("close", &torch_bridge::TensorCopier::close, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("stream",
+                             [](const torch_bridge::TensorCopier& copier) {
+                               return py::make_tuple(copier.stream(), copier.device_index(), copier.device_type());
+                             })
+      .def_property_readonly("lock_failure", &torch_bridge::TensorCopier::lock_failure);
 }
 
 }  // namespace millrace::python

@@ -1,5 +1,6 @@
 // millrace::Error as Python exceptions, and the two exception types that are ours.
 #include "bindings.h"
+#include "codecs/image_header.h"
 #include "millrace/error.h"
 
 namespace millrace::python {
@@ -16,6 +17,18 @@ PyObject* new_exception(py::module_& m, const char* name, PyObject* base, const 
   return type;
 }
 
+// CorruptDataError, or the class that is derived from it and from Pillow's for this fault: these are made where Pillow is known.
+py::object type_of_fault(int fault) {
+  if (fault == codecs::kNotIdentified || fault == codecs::kTooManyPixels) {
+    try {
+      return py::module_::import("millrace.errors")
+          .attr(fault == codecs::kNotIdentified ? "UnidentifiedImageError" : "DecompressionBombError");
+    } catch (py::error_already_set&) {  // no Pillow
+    }
+  }
+  return py::reinterpret_borrow<py::object>(corrupt_data_error);
+}
+
 void raise(const Error& error) {
   const py::str message = to_path(error.what());  // messages carry file names, which may hold any bytes
   switch (error.kind()) {
@@ -24,10 +37,11 @@ void raise(const Error& error) {
     case ErrorKind::shape_mismatch: PyErr_SetObject(PyExc_RuntimeError, message.ptr()); return;
     case ErrorKind::unavailable: PyErr_SetObject(unavailable_error, message.ptr()); return;
     case ErrorKind::corrupt_data: {
-      const py::object exception = py::reinterpret_borrow<py::object>(corrupt_data_error)(message);
+      const py::object type = type_of_fault(error.code());
+      const py::object exception = type(message);
       exception.attr("path") = to_path(error.path());
       exception.attr("offset") = error.offset();
-      PyErr_SetObject(corrupt_data_error, exception.ptr());
+      PyErr_SetObject(type.ptr(), exception.ptr());
       return;
     }
     case ErrorKind::not_found:

@@ -15,11 +15,11 @@ void bind_flight(py::module_& m) {
     const uint8_t* from = rows.data();
     uint64_t* const to = hashes.mutable_data();
     py::gil_scoped_release release;
-    for (size_t row = 0; row < count; ++row) to[row] = xxh64({from + row * size, size});
+    for (size_t row = 0; row < count; ++row) to[row] = base::xxh64({from + row * size, size});
     return hashes;
   }, py::arg("rows").noconvert());
-  m.def("wake_on_signal", &wake_on_signal, py::arg("signal"), py::arg("fd"));
-  m.def("unwake_on_signal", &unwake_on_signal, py::arg("signal"));
+  m.def("wake_on_signal", &core::wake_on_signal, py::arg("signal"), py::arg("fd"));
+  m.def("unwake_on_signal", &core::unwake_on_signal, py::arg("signal"));
 }
 
 }  // namespace millrace::python

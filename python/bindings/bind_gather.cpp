@@ -70,11 +70,15 @@ struct Pending {
   std::vector<size_t> large;
 };
 
+// Threads: the GIL is its lock; it is let go inside the engine's calls only, and there close() may come from another thread. Ends: close()
+// marks, closes the engine (gather_engine.h has that story: a consumer that waits in it comes out), and empties `pending_` with the GIL. A
+// consumer that comes back to the GIL later looks at the mark before it looks at `pending_`.
 class RowGather {
  public:
   RowGather(const py::sequence& fields, int64_t samples, int threads, int slots, const std::string& memory)
       : samples_(samples), threads_(threads), slots_(slots), memory_(block_source(memory)) {
-    for (const py::handle field : fields) fields_.push_back(std::make_unique<GatherField>(py::cast<py::tuple>(field)));
+    io::FileMappings mappings;
+    for (const py::handle field : fields) fields_.push_back(std::make_unique<GatherField>(py::cast<py::tuple>(field), mappings));
     addresses_.resize(fields_.size());
   }
   ~RowGather() {
@@ -88,16 +92,17 @@ class RowGather {
   }
 
   bool submit(const py::object& indices) {
-    const StageTimer timer(&made_, Stage::collate);
+    throw_if_closed();
+    const trace::StageTimer timer(&made_, trace::Stage::collate);
     if (!read_indices(indices, indices_) || indices_.empty()) return false;
     for (size_t i = 0; i < fields_.size(); ++i) {
       addresses_[i].resize(indices_.size());
       const GatherField& field = *fields_[i];
-      if (!field.in_place() || !locate_rows(field.native, samples_, indices_, addresses_[i].data())) return false;
+      if (!field.in_place() || !collate::locate_rows(field.native, samples_, indices_, addresses_[i].data())) return false;
       if (field.reads_ahead) field.read_ahead(addresses_[i]);
     }
     Pending batch{indices_.size(), std::vector<py::object>(fields_.size()), {}};
-    std::vector<RowCopy> copies;
+    std::vector<collate::RowCopy> copies;
     for (size_t i = 0; i < fields_.size(); ++i) {
       const GatherField& field = *fields_[i];
       const size_t row_bytes = field.made_bytes();
@@ -111,15 +116,17 @@ class RowGather {
       }
       void* data = nullptr;
       batch.tensors[i] =
-          py::reinterpret_steal<py::object>(new_tensor(field.batch_shape(batch.rows), field.type, &data));
+          py::reinterpret_steal<py::object>(torch_bridge::new_tensor(field.batch_shape(batch.rows), field.type, &data));
       field.write(addresses_[i], static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
     }
     if (!copies.empty()) engine().submit(std::move(copies));
+    throw_if_closed();
     pending_.push_back(std::move(batch));
     return true;
   }
 
   py::object next(double timeout) {
+    throw_if_closed();
     if (pending_.empty()) return py::none();
     if (!pending_.front().large.empty()) wait_for_large(timeout);
     Pending batch = std::move(pending_.front());
@@ -143,6 +150,7 @@ class RowGather {
   }
 
   void close() {
+    closed_ = true;
     if (engine_) {
       py::gil_scoped_release release;
       engine_->close();
@@ -150,18 +158,18 @@ class RowGather {
     pending_.clear();
   }
 
-  py::list clocks() const { return to_list(engine_ ? engine_->clocks() : std::vector<StageReading>{}); }
+  py::list clocks() const { return to_list(engine_ ? engine_->clocks() : std::vector<trace::StageReading>{}); }
 
   py::dict stats() const {
     py::dict seconds;
     for (const char* stage : {"read", "decode", "transform"}) seconds[stage] = 0.0;
-    seconds["collate"] = static_cast<double>(made_.ns(Stage::collate) + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
+    seconds["collate"] = static_cast<double>(made_.ns(trace::Stage::collate) + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
     py::dict result;
     result["samples"] = rows_;
     result["batches"] = batches_;
     result["bytes"] = bytes_;
     result["seconds"] = seconds;
-    result["wait_seconds"] = static_cast<double>(made_.ns(Stage::collate) + wait_ns_) * 1e-9;
+    result["wait_seconds"] = static_cast<double>(made_.ns(trace::Stage::collate) + wait_ns_) * 1e-9;
     result["slots"] = engine_ ? engine_->slots() : 0;
     result["overflow_slots"] = engine_ ? engine_->overflow_count() : 0;
     result["errors"] = py::list();
@@ -170,25 +178,32 @@ class RowGather {
   }
 
  private:
+  void throw_if_closed() const {
+    if (closed_)
+      throw Error(ErrorKind::unavailable,
+                  "the loader was closed while a batch was asked for; make a new iterator: iter(loader)");
+  }
+
   // Made for the first large field: most loaders of small rows never need a thread.
-  GatherEngine& engine() {
+  collate::GatherEngine& engine() {
     if (!engine_) {
-      engine_ = std::make_unique<GatherEngine>(threads_, slots_, fields_.size(), memory_);
+      engine_ = std::make_unique<collate::GatherEngine>(threads_, slots_, fields_.size(), memory_);
       engine_->set_limits(active_, slots_);
     }
     return *engine_;
   }
 
   void wait_for_large(double timeout) {
-    const int64_t start = now_ns();
-    std::vector<Lease> leases;
+    const int64_t start = base::now_ns();
+    std::vector<core::Lease> leases;
     try {
       wait_interruptibly(timeout, [&](int slice_ms) { return engine_->next(leases, slice_ms); });
     } catch (const Error&) {  // no memory for it, or a file that was cut short: the batch is gone
-      pending_.pop_front();
+      if (!closed_) pending_.pop_front();
       throw;
     }
-    wait_ns_ += now_ns() - start;
+    throw_if_closed();
+    wait_ns_ += base::now_ns() - start;
     Pending& batch = pending_.front();
     for (size_t i = 0; i < leases.size(); ++i) {
       batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(batch_tensor(*fields_[batch.large[i]], batch.rows, leases[i]));
@@ -197,11 +212,11 @@ class RowGather {
   }
 
   // A small field leaves its slot: users who keep every batch's labels would keep the threads from working ahead.
-  static PyObject* batch_tensor(const GatherField& field, size_t rows, Lease& lease) {
+  static PyObject* batch_tensor(const GatherField& field, size_t rows, core::Lease& lease) {
     const size_t bytes = field.made_bytes() * rows;
-    if (bytes >= kSmallFieldBytes) return tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
+    if (bytes >= core::kSmallFieldBytes) return torch_bridge::tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
     void* data = nullptr;
-    PyObject* tensor = new_tensor(field.batch_shape(rows), field.type, &data);
+    PyObject* tensor = torch_bridge::new_tensor(field.batch_shape(rows), field.type, &data);
     std::memcpy(data, lease.data(), bytes);
     lease = {};
     return tensor;
@@ -210,14 +225,15 @@ class RowGather {
   const int64_t samples_;
   const int threads_;
   int slots_, active_ = std::max(1, threads_);
-  const BlockSource memory_;
+  const core::BlockSource memory_;
   std::vector<std::unique_ptr<const GatherField>> fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
   std::deque<Pending> pending_;
+  bool closed_ = false;
   int64_t rows_ = 0, batches_ = 0, bytes_ = 0, wait_ns_ = 0;
-  StageTimes made_;  // here, in submit()
-  std::unique_ptr<GatherEngine> engine_;
+  trace::StageTimes made_;  // here, in submit()
+  std::unique_ptr<collate::GatherEngine> engine_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ class Decoder {
  public:
   Decoder(int device, std::string library, size_t ceiling) {
     const py::gil_scoped_release release;
-    native_ = GpuDecoder::open({device, std::move(library), ceiling});
+    native_ = device::GpuDecoder::open({device, std::move(library), ceiling});
   }
 
   bool has_hardware() const { return native_->has_hardware(); }
@@ -44,15 +44,15 @@ class Decoder {
       native_->decode(requests_, results_, reinterpret_cast<void*>(memory), reinterpret_cast<void*>(stream));
     }
     py::list results;
-    for (const JpegResult& r : results_) results.append(py::make_tuple(r.offset, r.width, r.height, r.pitch_bytes, r.problem));
+    for (const device::JpegResult& r : results_) results.append(py::make_tuple(r.offset, r.width, r.height, r.pitch_bytes, r.problem));
     return results;
   }
 
  private:
   std::vector<py::bytes> files_;  // outlives the decoder, whose end waits for the device
-  std::vector<JpegRequest> requests_;
-  std::vector<JpegResult> results_;
-  std::unique_ptr<GpuDecoder> native_;
+  std::vector<device::JpegRequest> requests_;
+  std::vector<device::JpegResult> results_;
+  std::unique_ptr<device::GpuDecoder> native_;
 };
 
 }  // namespace

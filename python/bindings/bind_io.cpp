@@ -18,7 +18,7 @@
 namespace millrace::python {
 namespace {
 
-py::bytes read_at(const ByteSource& source, int64_t offset, int64_t size) {
+py::bytes read_at(const io::ByteSource& source, int64_t offset, int64_t size) {
   if (offset < 0 || size < 0) throw py::value_error("offset and size should be 0 or more");
   return read_bytes(source, offset, size);
 }
@@ -30,9 +30,9 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
+std::shared_ptr<io::BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
                                           int64_t map_offset, int wake_fd, bool sequential, int64_t max_held_bytes) {
-  BlockFileOptions options;
+  io::BlockFileOptions options;
   options.name = name;
   options.size = size;
   options.block_bytes = block_bytes;
@@ -43,7 +43,7 @@ std::shared_ptr<BlockFile> new_block_file(const std::string& name, int64_t size,
   options.sequential = sequential;
   options.max_held_bytes = max_held_bytes;
   options.while_waiting = check_signals;
-  return std::make_shared<BlockFile>(std::move(options));
+  return std::make_shared<io::BlockFile>(std::move(options));
 }
 
 // A view of a contiguous buffer, let go with the GIL held.
@@ -61,13 +61,13 @@ class BufferView {
   Py_buffer view_{};
 };
 
-int64_t write(BlockFile& file, int64_t offset, const py::object& buffer) {
+int64_t write(io::BlockFile& file, int64_t offset, const py::object& buffer) {
   const BufferView view(buffer);
   const py::gil_scoped_release release;
   return file.write(offset, view.bytes());
 }
 
-void fail(BlockFile& file, const std::string& kind, const std::string& message, int code) {
+void fail(io::BlockFile& file, const std::string& kind, const std::string& message, int code) {
   ErrorKind as = ErrorKind::system;
   if (kind == "not_found") as = ErrorKind::not_found;
   if (kind == "corrupt_data") as = ErrorKind::corrupt_data;
@@ -75,8 +75,8 @@ void fail(BlockFile& file, const std::string& kind, const std::string& message, 
   file.fail(Error(as, message, file.name(), -1, code));
 }
 
-py::dict block_stats(const BlockFile& file) {
-  const BlockFileStats stats = file.stats();
+py::dict block_stats(const io::BlockFile& file) {
+  const io::BlockFileStats stats = file.stats();
   py::dict d;
   d["held_bytes"] = stats.held_bytes;
   d["fetched_bytes"] = stats.fetched_bytes;
@@ -130,10 +130,10 @@ class PythonOpen {
   PythonOpen(const PythonOpen&) = delete;
   PythonOpen& operator=(const PythonOpen&) = delete;
 
-  std::shared_ptr<const ByteSource> open(const std::string& name) const {
+  std::shared_ptr<const io::ByteSource> open(const std::string& name) const {
     const py::gil_scoped_acquire gil;
     try {
-      return function_().cast<std::shared_ptr<ByteSource>>();
+      return function_().cast<std::shared_ptr<io::ByteSource>>();
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
       const std::string text = py::str(error.value());
@@ -148,22 +148,23 @@ class PythonOpen {
 };
 
 void bind_source_pool(py::module_& m) {
-  py::class_<SourcePool, std::shared_ptr<SourcePool>>(m, "SourcePool")
-      .def(py::init([](size_t max_open) { return std::make_shared<SourcePool>(max_open); }), py::arg("max_open"))
+  py::class_<io::SourcePool, std::shared_ptr<io::SourcePool>>(m, "SourcePool")
+      .def(py::init([](size_t max_open) { return std::make_shared<io::SourcePool>(max_open); }), py::arg("max_open"))
       .def(
           "add",
-          [](SourcePool& pool, const py::object& name, int64_t size, py::function open) {
+          [](io::SourcePool& pool, const py::object& name, int64_t size, py::function open) {
             const std::string called = from_path(name);
             auto opener = std::make_shared<PythonOpen>(std::move(open));  // std::function wants to copy
-            return std::const_pointer_cast<ByteSource>(pool.add(called, size, [opener, called] { return opener->open(called); }));
+            return std::const_pointer_cast<io::ByteSource>(pool.add(called, size, [opener, called] { return opener->open(called); }));
           },
           py::arg("name"), py::arg("size"), py::arg("open"))
-      .def_property_readonly("open_now", &SourcePool::open_now);
+      .def_property_readonly("open_now", &io::SourcePool::open_now);
 }
 
-std::shared_ptr<ByteSource> open_cached(const py::object& name, const py::object& stem, const std::string& header, int64_t map_offset,
-                                        int64_t size, int64_t block_bytes, std::shared_ptr<CacheCounts> counts, py::function otherwise) {
-  CachedFileOptions options;
+std::shared_ptr<io::ByteSource> open_cached(const py::object& name, const py::object& stem, const std::string& header, int64_t map_offset,
+                                            int64_t size, int64_t block_bytes, std::shared_ptr<io::CacheCounts> counts,
+                                            py::function otherwise) {
+  io::CachedFileOptions options;
   options.name = from_path(name);
   options.data_path = from_path(stem) + ".data";
   options.map_path = from_path(stem) + ".map";
@@ -175,54 +176,54 @@ std::shared_ptr<ByteSource> open_cached(const py::object& name, const py::object
   auto opener = std::make_shared<PythonOpen>(std::move(otherwise));
   options.otherwise = [opener, called = options.name] { return opener->open(called); };
   const py::gil_scoped_release release;
-  return std::const_pointer_cast<ByteSource>(CachedFile::open(std::move(options)));
+  return std::const_pointer_cast<io::ByteSource>(io::CachedFile::open(std::move(options)));
 }
 
 void bind_cached_file(py::module_& m) {
-  py::class_<CacheCounts, std::shared_ptr<CacheCounts>>(m, "CacheCounts")
-      .def(py::init([] { return std::make_shared<CacheCounts>(); }))
-      .def_property_readonly("hit_blocks", [](const CacheCounts& counts) { return counts.hit_blocks.load(); })
-      .def_property_readonly("verified_blocks", [](const CacheCounts& counts) { return counts.verified_blocks.load(); });
+  py::class_<io::CacheCounts, std::shared_ptr<io::CacheCounts>>(m, "CacheCounts")
+      .def(py::init([] { return std::make_shared<io::CacheCounts>(); }))
+      .def_property_readonly("hit_blocks", [](const io::CacheCounts& counts) { return counts.hit_blocks.load(); })
+      .def_property_readonly("verified_blocks", [](const io::CacheCounts& counts) { return counts.verified_blocks.load(); });
   m.def("open_cached_file", &open_cached, py::arg("name"), py::arg("stem"), py::arg("header"), py::arg("map_offset"), py::arg("size"),
         py::arg("block_bytes"), py::arg("counts"), py::arg("otherwise"));
 }
 
 void bind_block_file(py::module_& m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
-  py::class_<BlockFile, std::shared_ptr<BlockFile>>(m, "BlockFile")
+  py::class_<io::BlockFile, std::shared_ptr<io::BlockFile>>(m, "BlockFile")
       .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
            py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("wake_fd") = -1,
            py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
-      .def_property_readonly("name", [](const BlockFile& f) { return to_path(f.name()); })
-      .def_property_readonly("size", &BlockFile::size)
-      .def_property_readonly("blocks", &BlockFile::blocks)
+      .def_property_readonly("name", [](const io::BlockFile& f) { return to_path(f.name()); })
+      .def_property_readonly("size", &io::BlockFile::size)
+      .def_property_readonly("blocks", &io::BlockFile::blocks)
       .def("write", &write, py::arg("offset"), py::arg("buffer"))
-      .def("take_wanted", &BlockFile::take_wanted, no_gil)
-      .def("filled", &BlockFile::filled, py::arg("block"), no_gil)
-      .def("next_missing", &BlockFile::next_missing, py::arg("block"), no_gil)
-      .def("refresh", &BlockFile::refresh, no_gil)
+      .def("take_wanted", &io::BlockFile::take_wanted, no_gil)
+      .def("filled", &io::BlockFile::filled, py::arg("block"), no_gil)
+      .def("next_missing", &io::BlockFile::next_missing, py::arg("block"), no_gil)
+      .def("refresh", &io::BlockFile::refresh, no_gil)
       .def("fail", &fail, py::arg("kind"), py::arg("message"), py::arg("code") = 0)
-      .def("close", &BlockFile::close, no_gil)
+      .def("close", &io::BlockFile::close, no_gil)
       .def("stats", &block_stats)
-      .def("reader", [](BlockFile& f) { return std::const_pointer_cast<ByteSource>(f.reader()); });
+      .def("reader", [](io::BlockFile& f) { return std::const_pointer_cast<io::ByteSource>(f.reader()); });
 }
 
 }  // namespace
 
 void bind_io(py::module_& m) {
   // Python holds sources that nothing changes any more; pybind11's holders cannot say so.
-  using SourcePtr = std::shared_ptr<ByteSource>;
-  py::class_<ByteSource, SourcePtr>(m, "ByteSource")
-      .def_property_readonly("name", [](const ByteSource& s) { return to_path(s.name()); })
-      .def_property_readonly("size", &ByteSource::size)
-      .def_property_readonly("is_here", &ByteSource::is_here)
+  using SourcePtr = std::shared_ptr<io::ByteSource>;
+  py::class_<io::ByteSource, SourcePtr>(m, "ByteSource")
+      .def_property_readonly("name", [](const io::ByteSource& s) { return to_path(s.name()); })
+      .def_property_readonly("size", &io::ByteSource::size)
+      .def_property_readonly("is_here", &io::ByteSource::is_here)
       .def("read_at", &read_at, py::arg("offset"), py::arg("size"));
   m.def(
       "open_local_file",
       [](const py::object& path, const py::object& called, bool keep_open) {
         const std::string file = from_path(path), name = from_path(called);
         const py::gil_scoped_release release;  // a file server may take its time
-        return std::const_pointer_cast<ByteSource>(open_local_file(file, name, keep_open));
+        return std::const_pointer_cast<io::ByteSource>(io::open_local_file(file, name, keep_open));
       },
       py::arg("path"), py::arg("name") = "", py::arg("keep_open") = true);
   bind_block_file(m);

@@ -19,25 +19,25 @@ namespace millrace::python {
 namespace {
 
 using Rows = py::array_t<int64_t, py::array::c_style>;
-using Fields = std::shared_ptr<const std::vector<JsonField>>;
+using Fields = std::shared_ptr<const std::vector<json::JsonField>>;
 
-JsonKind kind_named(const std::string& name) {
-  if (name == "number") return JsonKind::number;
-  if (name == "list") return JsonKind::list;
-  if (name == "text") return JsonKind::text;
-  if (name == "object") return JsonKind::object;
+json::JsonKind kind_named(const std::string& name) {
+  if (name == "number") return json::JsonKind::number;
+  if (name == "list") return json::JsonKind::list;
+  if (name == "text") return json::JsonKind::text;
+  if (name == "object") return json::JsonKind::object;
   throw py::value_error("kind '" + name + "' is unknown");
 }
 
 // (path, kind, dtype, shape, what is in place of a missing value, or None) each.
 Fields fields_of(const py::sequence& described) {
-  auto fields = std::make_shared<std::vector<JsonField>>();
+  auto fields = std::make_shared<std::vector<json::JsonField>>();
   for (const py::handle one : described) {
     const auto [path, kind, type, shape, instead] =
         py::cast<std::tuple<std::vector<std::string>, std::string, std::string, std::vector<int64_t>, std::optional<py::bytes>>>(one);
-    JsonField field{path, kind_named(kind), DType::i64, shape, std::nullopt};
-    if (field.kind == JsonKind::number || field.kind == JsonKind::list) {
-      const auto known = dtype_named(type);
+    json::JsonField field{path, kind_named(kind), base::DType::i64, shape, std::nullopt};
+    if (field.kind == json::JsonKind::number || field.kind == json::JsonKind::list) {
+      const auto known = base::dtype_named(type);
       if (!known) throw py::value_error("dtype '" + type + "' is unknown");
       field.type = *known;
     }
@@ -52,7 +52,7 @@ Fields fields_of(const py::sequence& described) {
 
 class JsonLines {
  public:
-  JsonLines(std::shared_ptr<LineFiles> files, const py::sequence& fields) : files_(std::move(files)), fields_(fields_of(fields)) {
+  JsonLines(std::shared_ptr<sources::LineFiles> files, const py::sequence& fields) : files_(std::move(files)), fields_(fields_of(fields)) {
     free_.push_back(std::make_unique<Scratch>(fields_));  // errors in the fields are thrown here
   }
 
@@ -61,41 +61,41 @@ class JsonLines {
   py::tuple batch(const Rows& rows, const py::sequence& tensors) {
     const auto count = static_cast<size_t>(rows.size());
     Borrowed scratch(*this);
-    std::vector<JsonColumn>& columns = scratch->columns;
+    std::vector<json::JsonColumn>& columns = scratch->columns;
     py::list result(fields_->size());
     size_t given = 0;
     for (size_t i = 0; i < fields_->size(); ++i) {
-      if ((*fields_)[i].kind != JsonKind::number) {
+      if ((*fields_)[i].kind != json::JsonKind::number) {
         columns[i].reset(count);
         continue;
       }
       if (given == tensors.size()) throw py::value_error("there should be a tensor for each field of numbers");
       result[i] = tensors[given++];
-      columns[i].rows = memory_of(result[i], json_row_bytes((*fields_)[i]) * count);
+      columns[i].rows = memory_of(result[i], json::json_row_bytes((*fields_)[i]) * count);
     }
     std::vector<uint8_t>& refused = scratch->refused;
     {
       const std::span<const int64_t> wanted(rows.data(), count);
       const py::gil_scoped_release release;
-      const int64_t start = now_ns();
+      const int64_t start = base::now_ns();
       {
-        const StageScope scope(Stage::read);
+        const trace::StageScope scope(trace::Stage::read);
         files_->read(wanted, scratch->lines);
       }
-      const StageScope scope(Stage::decode);
-      const int64_t read = now_ns();
+      const trace::StageScope scope(trace::Stage::decode);
+      const int64_t read = base::now_ns();
       refused.assign(count, 0);
       for (size_t row = 0; row < count; ++row) {
-        const LineBatch::Line& line = scratch->lines.lines[row];
+        const sources::LineBatch::Line& line = scratch->lines.lines[row];
         refused[row] = line.data == nullptr || !scratch->reader.read(line.data, line.bytes, row, columns);
       }
       read_ns_ += read - start;
-      parse_ns_ += now_ns() - read;
+      parse_ns_ += base::now_ns() - read;
     }
-    const int64_t start = now_ns();
+    const int64_t start = base::now_ns();
     JsonValues values(*fields_);
     for (size_t i = 0; i < fields_->size(); ++i) {
-      if ((*fields_)[i].kind == JsonKind::number) continue;
+      if ((*fields_)[i].kind == json::JsonKind::number) continue;
       py::list made(count);
       for (size_t row = 0; row < count; ++row) {
         py::object value = refused[row] ? py::none() : values.value(i, columns[i], row);
@@ -107,7 +107,7 @@ class JsonLines {
       }
       result[i] = std::move(made);
     }
-    values_ns_ += now_ns() - start;
+    values_ns_ += base::now_ns() - start;
     py::list left;
     for (size_t row = 0; row < count; ++row)
       if (refused[row]) left.append(py::make_tuple(row, content(scratch->lines.lines[row])));
@@ -125,9 +125,9 @@ class JsonLines {
  private:
   struct Scratch {
     explicit Scratch(const Fields& fields) : reader(fields), columns(fields->size()) {}
-    JsonReader reader;
-    LineBatch lines;
-    std::vector<JsonColumn> columns;
+    json::JsonReader reader;
+    sources::LineBatch lines;
+    std::vector<json::JsonColumn> columns;
     std::vector<uint8_t> refused;
   };
 
@@ -159,12 +159,12 @@ class JsonLines {
     return reinterpret_cast<uint8_t*>(tensor.attr("data_ptr")().cast<uintptr_t>());
   }
 
-  static py::object content(const LineBatch::Line& line) {
+  static py::object content(const sources::LineBatch::Line& line) {
     const std::string_view text = without_newline(line);
     return text.data() == nullptr ? py::object(py::none()) : py::object(py::bytes(text.data(), text.size()));
   }
 
-  const std::shared_ptr<LineFiles> files_;
+  const std::shared_ptr<sources::LineFiles> files_;
   const Fields fields_;
   std::mutex mutex_;  // guards free_; never held while the GIL is asked for
   std::vector<std::unique_ptr<Scratch>> free_;
@@ -186,7 +186,7 @@ class JsonLineReader {
     lines_.emplace(opened, false, max_line_bytes);
     rows_.resize(fields_->size());
     for (size_t i = 0; i < fields_->size(); ++i)
-      if ((*fields_)[i].kind == JsonKind::number) rows_[i].resize(json_row_bytes((*fields_)[i]) * kBlock);
+      if ((*fields_)[i].kind == json::JsonKind::number) rows_[i].resize(json::json_row_bytes((*fields_)[i]) * kBlock);
   }
 
   // The next line's sample; None for one that is another reader's.
@@ -243,31 +243,31 @@ class JsonLineReader {
   py::object sample_of(size_t row) {
     py::dict sample;
     for (size_t i = 0; i < columns_.size(); ++i) {
-      const bool is_number = (*fields_)[i].kind == JsonKind::number;
+      const bool is_number = (*fields_)[i].kind == json::JsonKind::number;
       py::object value =
-          is_number ? values_.number(i, rows_[i].data() + row * json_row_bytes((*fields_)[i])) : values_.value(i, columns_[i], row);
+          is_number ? values_.number(i, rows_[i].data() + row * json::json_row_bytes((*fields_)[i])) : values_.value(i, columns_[i], row);
       if (!value || names_.empty()) return value;
       if (PyDict_SetItem(sample.ptr(), names_[i].ptr(), value.ptr()) != 0) throw py::error_already_set();
     }
     return sample;
   }
 
-  py::object again(const LineReader::Line& line) {
+  py::object again(const sources::LineReader::Line& line) {
     const std::string_view text = without_newline({line.data, line.bytes});
     const py::object content = line.data == nullptr ? py::object(py::none()) : py::object(py::bytes(text.data(), text.size()));
     return read_again_(content, line.number, line.offset);
   }
 
   const Fields fields_;
-  JsonReader reader_;
+  json::JsonReader reader_;
   JsonValues values_;
-  std::vector<JsonColumn> columns_;
+  std::vector<json::JsonColumn> columns_;
   std::vector<std::vector<uint8_t>> rows_;  // of the number fields
   std::vector<py::object> names_;           // none: samples are the first field's values
   const py::object read_again_;
   const int64_t start_, stride_, offset_;
-  std::optional<LineReader> lines_;
-  std::vector<LineReader::Line> block_;
+  std::optional<sources::LineReader> lines_;
+  std::vector<sources::LineReader::Line> block_;
   std::vector<uint8_t> refused_;
   size_t at_ = 0;       // in the block
   int64_t passed_ = 0;  // lines given, whoever's they were
@@ -279,7 +279,7 @@ class JsonLineReader {
 
 void bind_json(py::module_& m) {
   py::class_<JsonLines>(m, "JsonLines")
-      .def(py::init<std::shared_ptr<LineFiles>, const py::sequence&>(), py::arg("files"), py::arg("fields"))
+      .def(py::init<std::shared_ptr<sources::LineFiles>, const py::sequence&>(), py::arg("files"), py::arg("fields"))
       .def("batch", &JsonLines::batch, py::arg("lines"), py::arg("tensors"))
       .def("seconds", &JsonLines::seconds);
 

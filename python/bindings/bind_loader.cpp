@@ -12,25 +12,25 @@
 namespace millrace::python {
 namespace {
 
-struct Loader : ImageEngine<DataLoader> {
-  std::vector<Hole> holes;  // of the batch that next() gave last
+struct Loader : ImageEngine<loader::DataLoader> {
+  std::vector<loader::Hole> holes;  // of the batch that next() gave last
 
   Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory) {
     dataset = native_dataset(images);
-    native = DataLoader::create(dataset, {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
+    native = loader::DataLoader::create(dataset, {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
   }
 
   py::object next(double timeout) {
-    Batch batch;
+    loader::Batch batch;
     const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
-    if (status == DataLoader::Status::end) return py::none();
+    if (status == loader::DataLoader::Status::end) return py::none();
     holes = std::move(batch.holes);
     keys = std::move(batch.keys);
-    const OutputShape& shape = batch.shape;
+    const transforms::OutputShape& shape = batch.shape;
     auto images = py::reinterpret_steal<py::object>(
-        tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
+        torch_bridge::tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
     void* data = nullptr;
-    auto labels = py::reinterpret_steal<py::object>(new_tensor({batch.rows}, DType::i64, &data));
+    auto labels = py::reinterpret_steal<py::object>(torch_bridge::new_tensor({batch.rows}, base::DType::i64, &data));
     std::memcpy(data, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
     return py::make_tuple(std::move(images), std::move(labels));
   }
@@ -40,15 +40,15 @@ struct Loader : ImageEngine<DataLoader> {
 
 }  // namespace
 
-ErrorPolicy error_policy(const std::string& name) {
-  if (name == "raise") return ErrorPolicy::raise;
-  if (name == "skip") return ErrorPolicy::skip;
-  if (name == "replace") return ErrorPolicy::replace;
-  if (name == "leave") return ErrorPolicy::leave;
+loader::ErrorPolicy error_policy(const std::string& name) {
+  if (name == "raise") return loader::ErrorPolicy::raise;
+  if (name == "skip") return loader::ErrorPolicy::skip;
+  if (name == "replace") return loader::ErrorPolicy::replace;
+  if (name == "leave") return loader::ErrorPolicy::leave;
   throw py::value_error("on_error='" + name + "' is unknown; use 'raise', 'skip', 'replace' or 'leave'");
 }
 
-py::dict to_dict(const SampleError& error) {
+py::dict to_dict(const loader::SampleError& error) {
   py::dict result;
   result["index"] = error.index;
   result["path"] = to_path(error.path);
@@ -57,14 +57,14 @@ py::dict to_dict(const SampleError& error) {
   return result;
 }
 
-py::dict to_dict(const LoaderStats& s) {
+py::dict to_dict(const loader::LoaderStats& s) {
   py::dict seconds;
   seconds["read"] = s.read_seconds;
   seconds["decode"] = s.decode_seconds;
   seconds["transform"] = s.transform_seconds;
   seconds["collate"] = s.collate_seconds;
   py::list errors;
-  for (const SampleError& error : s.errors) errors.append(to_dict(error));
+  for (const loader::SampleError& error : s.errors) errors.append(to_dict(error));
   py::dict result;
   result["samples"] = s.samples;
   result["batches"] = s.batches;
@@ -78,11 +78,11 @@ py::dict to_dict(const LoaderStats& s) {
   return result;
 }
 
-BlockSource block_source(const std::string& memory) {
+core::BlockSource block_source(const std::string& memory) {
   constexpr std::string_view kNode = "page-locked on node ";
   if (memory == "system") return {};
-  if (memory == "torch" || memory == "page-locked") return torch_blocks(memory == "page-locked", -1);
-  if (memory.starts_with(kNode)) return torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
+  if (memory == "torch" || memory == "page-locked") return torch_bridge::torch_blocks(memory == "page-locked", -1);
+  if (memory.starts_with(kNode)) return torch_bridge::torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
   throw py::value_error("memory='" + memory + "' is unknown; use 'system', 'torch', 'page-locked' or 'page-locked on node N'");
 }
 
@@ -114,7 +114,7 @@ void bind_loader(py::module_& m) {
   engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
   engine.def_property_readonly("holes", [](const Loader& loader) {
     py::list result;
-    for (const Hole& hole : loader.holes) result.append(py::make_tuple(hole.row, to_dict(hole.error)));
+    for (const loader::Hole& hole : loader.holes) result.append(py::make_tuple(hole.row, to_dict(hole.error)));
     return result;
   });
 }

@@ -29,6 +29,8 @@ Interpolation interpolation(const py::dict& op) {
       {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
 }
 
+bool flag(const py::dict& op, const char* name) { return op.contains(name) && field<bool>(op, name); }
+
 Range range(const py::dict& op, const char* name) {
   const auto [min, max] = field<std::pair<double, double>>(op, name);
   return {min, max};
@@ -57,10 +59,11 @@ TransformSpec make_spec(const py::dict& op) {
     const auto [scale_min, scale_max] = field<std::pair<double, double>>(op, "scale");
     const auto [ratio_min, ratio_max] = field<std::pair<double, double>>(op, "ratio");
     return RandomResizedCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width"), scale_min, scale_max, ratio_min,
-                             ratio_max, interpolation(op)};
+                             ratio_max, interpolation(op), flag(op, "of_tensor")};
   }
   if (name == "resize")
-    return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"), interpolation(op)};
+    return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"), interpolation(op),
+                  flag(op, "of_tensor")};
   if (name == "center_crop") return CenterCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width")};
   if (name == "random_crop")
     return RandomCrop{field<int32_t>(op, "height"),
@@ -98,7 +101,7 @@ TransformSpec make_spec(const py::dict& op) {
                                         {"bfloat16", OutputType::bf16},
                                         {"float32", OutputType::f32},
                                         {"float64", OutputType::f64}}),
-                    op.contains("multiply") && field<bool>(op, "multiply")};
+                    flag(op, "multiply")};
   if (name == "normalize") return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
   throw py::value_error("transform '" + name + "' is not known to the native pipeline");
 }
@@ -109,7 +112,7 @@ py::dict named(const char* op) {
   return d;
 }
 
-py::dict box_dict(const char* op, const Rect& box) {
+py::dict box_dict(const char* op, const base::Rect& box) {
   py::dict d = named(op);
   d["top"] = box.top;
   d["left"] = box.left;
@@ -124,7 +127,7 @@ py::dict flip_dict(const char* op, bool applied) {
   return d;
 }
 
-py::dict color_dict(const ColorJitterParams& color, bool applied) {
+py::dict color_dict(const transforms::ColorJitterParams& color, bool applied) {
   py::dict d = named("color_jitter");
   d["applied"] = applied;
   py::list order;
@@ -132,20 +135,20 @@ py::dict color_dict(const ColorJitterParams& color, bool applied) {
     order.append(name);
     d[name] = factor;
   };
-  for (const ColorOp op : color.order) {
+  for (const transforms::ColorOp op : color.order) {
     switch (op) {
-      case ColorOp::brightness: add("brightness", color.brightness); break;
-      case ColorOp::contrast: add("contrast", color.contrast); break;
-      case ColorOp::saturation: add("saturation", color.saturation); break;
-      case ColorOp::hue: add("hue", color.hue); break;
-      case ColorOp::none: break;
+      case transforms::ColorOp::brightness: add("brightness", color.brightness); break;
+      case transforms::ColorOp::contrast: add("contrast", color.contrast); break;
+      case transforms::ColorOp::saturation: add("saturation", color.saturation); break;
+      case transforms::ColorOp::hue: add("hue", color.hue); break;
+      case transforms::ColorOp::none: break;
     }
   }
   d["order"] = order;
   return d;
 }
 
-py::dict affine_dict(const AffineParams& affine, const InverseAffine& inverse) {
+py::dict affine_dict(const transforms::AffineParams& affine, const transforms::InverseAffine& inverse) {
   py::dict d = named(affine.rotation ? "random_rotation" : "random_affine");
   d["angle"] = affine.angle;
   if (!affine.rotation) {
@@ -157,29 +160,29 @@ py::dict affine_dict(const AffineParams& affine, const InverseAffine& inverse) {
   return d;
 }
 
-py::dict decision(const OpParams& op) {
+py::dict decision(const transforms::OpParams& op) {
   py::dict d;
   switch (op.kind) {
-    case OpParams::Kind::resized_crop: return box_dict("random_resized_crop", op.box);
-    case OpParams::Kind::crop: return box_dict("random_crop", op.box);
-    case OpParams::Kind::flip_horizontal: return flip_dict("horizontal_flip", op.applied);
-    case OpParams::Kind::flip_vertical: return flip_dict("vertical_flip", op.applied);
-    case OpParams::Kind::orientation:
+    case transforms::OpParams::Kind::resized_crop: return box_dict("random_resized_crop", op.box);
+    case transforms::OpParams::Kind::crop: return box_dict("random_crop", op.box);
+    case transforms::OpParams::Kind::flip_horizontal: return flip_dict("horizontal_flip", op.applied);
+    case transforms::OpParams::Kind::flip_vertical: return flip_dict("vertical_flip", op.applied);
+    case transforms::OpParams::Kind::orientation:
       d = named("exif_transpose");
       d["orientation"] = op.orientation;
       break;
-    case OpParams::Kind::color_jitter: return color_dict(op.color, op.applied);
-    case OpParams::Kind::affine: return affine_dict(op.affine, op.inverse);
-    case OpParams::Kind::grayscale:
+    case transforms::OpParams::Kind::color_jitter: return color_dict(op.color, op.applied);
+    case transforms::OpParams::Kind::affine: return affine_dict(op.affine, op.inverse);
+    case transforms::OpParams::Kind::grayscale:
       d = named("random_grayscale");
       d["applied"] = op.applied;
       break;
-    case OpParams::Kind::blur:
+    case transforms::OpParams::Kind::blur:
       d = named("gaussian_blur");
       d["applied"] = op.applied;
       if (op.applied) d["sigma"] = op.sigma;
       break;
-    case OpParams::Kind::erase:
+    case transforms::OpParams::Kind::erase:
       d = box_dict("random_erasing", op.box);
       d["applied"] = op.applied;
       break;
@@ -194,12 +197,12 @@ py::object apply(const Pipeline& pipeline, const py::array_t<uint8_t, py::array:
     throw py::value_error("pixels must be a non-empty array of shape (height, width, 3 or 4) and dtype uint8");
   const auto height = static_cast<int32_t>(pixels.shape(0)), width = static_cast<int32_t>(pixels.shape(1));
   const auto channels = pixels.shape(2);
-  const ImagePipeline& native = *pipeline.native;
-  const SampleParams params = native.draw(width, height, 1, make_key(seed, epoch, index, occurrence));
-  const auto scratch = ImagePipeline::make_scratch();
-  const ImagePipeline::Need need = native.plan(width, height, params, *scratch);
-  PixelBuffer buffer;
-  const ImageView region = buffer.resize(need.region.width, need.region.height);
+  const transforms::ImagePipeline& native = *pipeline.native;
+  const transforms::SampleParams params = native.draw(width, height, 1, make_key(seed, epoch, index, occurrence));
+  const auto scratch = transforms::ImagePipeline::make_scratch();
+  const transforms::ImagePipeline::Need need = native.plan(width, height, params, *scratch);
+  transforms::PixelBuffer buffer;
+  const base::ImageView region = buffer.resize(need.region.width, need.region.height);
   void* out = nullptr;
   py::object tensor = new_row_tensor(need.shape, native.output_type(), &out);
   const uint8_t* source = pixels.data();
@@ -207,7 +210,7 @@ py::object apply(const Pipeline& pipeline, const py::array_t<uint8_t, py::array:
   for (int32_t y = 0; y < region.height; ++y) {
     const uint8_t* from = source + (int64_t{need.region.top + y} * width + need.region.left) * channels;
     uint8_t* to = region.row(y);
-    for (int32_t x = 0; x < region.width; ++x, from += channels, to += kPixelBytes) std::memcpy(to, from, 3);
+    for (int32_t x = 0; x < region.width; ++x, from += channels, to += base::kPixelBytes) std::memcpy(to, from, 3);
   }
   native.apply(region, *scratch, out);
   return tensor;
@@ -218,20 +221,20 @@ py::object apply(const Pipeline& pipeline, const py::array_t<uint8_t, py::array:
 Pipeline::Pipeline(py::list list) : chain(std::move(list)) {
   std::vector<TransformSpec> specs;
   for (const py::handle op : chain) specs.push_back(make_spec(op.cast<py::dict>()));
-  native = ImagePipeline::create(std::move(specs));
+  native = transforms::ImagePipeline::create(std::move(specs));
 }
 
-py::list to_dicts(const SampleParams& params) {
+py::list to_dicts(const transforms::SampleParams& params) {
   py::list result;
-  for (const OpParams& op : params.ops) result.append(decision(op));
+  for (const transforms::OpParams& op : params.ops) result.append(decision(op));
   return result;
 }
 
-py::object new_row_tensor(const OutputShape& shape, DType type, void** data) {
-  return py::reinterpret_steal<py::object>(new_tensor({shape.channels, shape.height, shape.width}, type, data));
+py::object new_row_tensor(const transforms::OutputShape& shape, base::DType type, void** data) {
+  return py::reinterpret_steal<py::object>(torch_bridge::new_tensor({shape.channels, shape.height, shape.width}, type, data));
 }
 
-SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
+base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
   const uint64_t bits = PyLong_AsUnsignedLongLongMask(seed.ptr());
   if (PyErr_Occurred()) throw py::error_already_set();
   return {bits, epoch, index, occurrence};
@@ -240,7 +243,7 @@ SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t
 void bind_pipeline(py::module_& m) {
   py::class_<Pipeline>(m, "ImagePipeline")
       .def(py::init<py::list>(), py::arg("chain"))
-      .def_property_readonly("output_dtype", [](const Pipeline& p) { return dtype_name(p.native->output_type()); })
+      .def_property_readonly("output_dtype", [](const Pipeline& p) { return base::dtype_name(p.native->output_type()); })
       .def_property_readonly("fixed_shape",
                              [](const Pipeline& p) -> py::object {
                                const auto shape = p.native->fixed_shape();

@@ -19,7 +19,7 @@
 namespace millrace::python {
 namespace {
 
-void check_range(const SharedRing& ring, int slot, size_t offset, size_t bytes) {
+void check_range(const core::SharedRing& ring, int slot, size_t offset, size_t bytes) {
   if (slot < 0 || slot >= ring.slots() || offset > ring.stride() || bytes > ring.stride() - offset)
     throw Error(ErrorKind::out_of_range, "bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " are outside slot " +
                                              std::to_string(slot));
@@ -41,7 +41,7 @@ class Buffer {
   Py_buffer view_{};
 };
 
-size_t put(SharedRing& ring, int slot, size_t offset, const py::object& bytes, size_t reserved) {
+size_t put(core::SharedRing& ring, int slot, size_t offset, const py::object& bytes, size_t reserved) {
   const Buffer buffer(bytes);
   check_range(ring, slot, offset, buffer.size_bytes());
   reserved = ring.reserve(slot, reserved, offset + buffer.size_bytes());
@@ -53,21 +53,21 @@ size_t put(SharedRing& ring, int slot, size_t offset, const py::object& bytes, s
 // fit is counted only: end() is then more than the slot has.
 class SlotFile {
  public:
-  SlotFile(std::shared_ptr<SharedRing> ring, int slot, size_t begin, size_t reserved)
+  SlotFile(std::shared_ptr<core::SharedRing> ring, int slot, size_t begin, size_t reserved)
       : ring_(std::move(ring)), slot_(slot), end_(begin), reserved_(reserved), checked_(reserved) {
     check_range(*ring_, slot, begin, 0);
   }
 
   void write(const py::handle& data) {
     const Buffer buffer(data);
-    const size_t begin = std::exchange(end_, checked_add(end_, buffer.size_bytes(), "batch"));
+    const size_t begin = std::exchange(end_, base::checked_add(end_, buffer.size_bytes(), "batch"));
     if (end_ > ring_->stride()) return;
     if (end_ <= reserved_) {
       std::memcpy(ring_->data(slot_) + begin, buffer.data(), buffer.size_bytes());
       return;
     }
     if (end_ > checked_) {  // in steps, because that reads files
-      refuse_if_memory_is_short(std::max(end_ - reserved_, kMemoryStep), "this batch");
+      core::refuse_if_memory_is_short(std::max(end_ - reserved_, kMemoryStep), "this batch");
       checked_ = std::max(end_, reserved_ + kMemoryStep);
     }
     ring_->write(slot_, begin, buffer.data(), buffer.size_bytes());
@@ -79,21 +79,23 @@ class SlotFile {
 
  private:
   static constexpr size_t kMemoryStep = size_t{1} << 20;
-  std::shared_ptr<SharedRing> ring_;
+  std::shared_ptr<core::SharedRing> ring_;
   int slot_;
   size_t end_, reserved_, checked_;
 };
 
 // Copies tensors and buffers into the slot, one after the other, from `begin` on: (fields, end, reserved), or None when it is too short.
-py::object pack(SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors, const py::list& buffers) {
-  std::vector<TensorSpan> spans;
+py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors, const py::list& buffers) {
+  std::vector<torch_bridge::TensorSpan> spans;
   for (const py::handle tensor : tensors) spans.emplace_back(tensor.ptr());
   std::vector<std::unique_ptr<Buffer>> raw;
   for (const py::handle buffer : buffers) raw.push_back(std::make_unique<Buffer>(buffer));
-  size_t end = aligned_field(begin);
-  for (TensorSpan& span : spans) span.field().offset = std::exchange(end, aligned_field(checked_add(end, span.size_bytes(), "batch")));
+  size_t end = core::aligned_field(begin);
+  for (torch_bridge::TensorSpan& span : spans)
+    span.field().offset = std::exchange(end, core::aligned_field(base::checked_add(end, span.size_bytes(), "batch")));
   std::vector<size_t> starts;
-  for (const auto& buffer : raw) starts.push_back(std::exchange(end, aligned_field(checked_add(end, buffer->size_bytes(), "batch"))));
+  for (const auto& buffer : raw)
+    starts.push_back(std::exchange(end, core::aligned_field(base::checked_add(end, buffer->size_bytes(), "batch"))));
   if (end > ring.stride()) return py::none();
   reserved = ring.reserve(slot, reserved, end);
 
@@ -102,9 +104,9 @@ py::object pack(SharedRing& ring, int slot, size_t begin, size_t reserved, const
     fields.append(py::make_tuple(offset, type, sizes, strides));
   };
   uint8_t* base = ring.data(slot);
-  for (const TensorSpan& span : spans) {
-    const TensorField& field = span.field();
-    copy_row(base + field.offset, span.data(), span.size_bytes(), end);
+  for (const torch_bridge::TensorSpan& span : spans) {
+    const torch_bridge::TensorField& field = span.field();
+    core::copy_row(base + field.offset, span.data(), span.size_bytes(), end);
     add_field(field.offset, field.type, py::tuple(py::cast(field.sizes)), py::tuple(py::cast(field.strides)));
   }
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -116,7 +118,7 @@ py::object pack(SharedRing& ring, int slot, size_t begin, size_t reserved, const
 
 // The right to a slot of this process's ring: it is free again when this and all tensors and parts made of it are gone.
 struct SlotLoan {
-  std::shared_ptr<SharedRing> ring;
+  std::shared_ptr<core::SharedRing> ring;
   int slot;
   std::shared_ptr<const void> loan;
 };
@@ -135,13 +137,13 @@ SlotPart part_of(const SlotLoan& loan, size_t offset, size_t bytes) {
 
 // Where the tensors of a batch lie in its slot; their first size is the number of rows when `by_rows`.
 struct BatchFields {
-  std::vector<TensorField> fields;
+  std::vector<torch_bridge::TensorField> fields;
   bool by_rows;
 
   BatchFields(const py::list& list, bool rows) : by_rows(rows) {
     for (const py::handle item : list) {
       const auto tuple = item.cast<py::tuple>();
-      TensorField field{tuple[0].cast<size_t>(), tuple[1].cast<int8_t>(), tuple[2].cast<std::vector<int64_t>>(), {}};
+      torch_bridge::TensorField field{tuple[0].cast<size_t>(), tuple[1].cast<int8_t>(), tuple[2].cast<std::vector<int64_t>>(), {}};
       if (tuple.size() > 3) field.strides = tuple[3].cast<std::vector<int64_t>>();
       if (by_rows) field.sizes.insert(field.sizes.begin(), 0);
       fields.push_back(std::move(field));
@@ -151,7 +153,7 @@ struct BatchFields {
   py::list tensors(const SlotLoan& loan, int64_t rows, bool copy) { return made(loan.loan, loan.ring->data(loan.slot), rows, copy); }
 
   // In any process that has the ring.
-  py::list copies(const SharedRing& ring, int slot, int64_t rows) {
+  py::list copies(const core::SharedRing& ring, int slot, int64_t rows) {
     check_range(ring, slot, 0, 0);
     return made(nullptr, ring.data(slot), rows, true);
   }
@@ -161,27 +163,27 @@ struct BatchFields {
     py::list result(fields.size());
     for (size_t i = 0; i < fields.size(); ++i) {
       if (by_rows) fields[i].sizes[0] = rows;
-      result[i] = py::reinterpret_steal<py::object>(tensor_over(loan, base, fields[i], copy));
+      result[i] = py::reinterpret_steal<py::object>(torch_bridge::tensor_over(loan, base, fields[i], copy));
     }
     return result;
   }
 };
 
 // In a slot that holds nothing else.
-TurnGate gate_on(const std::shared_ptr<SharedRing>& ring, int slot) {
-  check_range(*ring, slot, 0, sizeof(TurnGate::State));
-  ring->reserve(slot, 0, sizeof(TurnGate::State));  // fresh pages are zero, as a new state is
-  return TurnGate(std::shared_ptr<TurnGate::State>(ring, reinterpret_cast<TurnGate::State*>(ring->data(slot))));
+core::TurnGate gate_on(const std::shared_ptr<core::SharedRing>& ring, int slot) {
+  check_range(*ring, slot, 0, sizeof(core::TurnGate::State));
+  ring->reserve(slot, 0, sizeof(core::TurnGate::State));  // fresh pages are zero, as a new state is
+  return core::TurnGate(std::shared_ptr<core::TurnGate::State>(ring, reinterpret_cast<core::TurnGate::State*>(ring->data(slot))));
 }
 
 struct Writer {
   py::object ring;  // kept alive
-  RowWriter rows;
-  explicit Writer(const py::object& shared) : ring(shared), rows(shared.cast<SharedRing&>()) {}
+  torch_bridge::RowWriter rows;
+  explicit Writer(const py::object& shared) : ring(shared), rows(shared.cast<core::SharedRing&>()) {}
   bool add(const py::handle& sample) {
     try {
       return rows.add(sample.ptr());
-    } catch (const PythonError&) {
+    } catch (const torch_bridge::PythonError&) {
       throw py::error_already_set();
     }
   }
@@ -191,47 +193,49 @@ struct Writer {
 
 void bind_ring(py::module_& m) {
   m.def("memory_budget", [] {
-    const MemoryBudget budget = memory_budget();
+    const core::MemoryBudget budget = core::memory_budget();
     return py::make_tuple(budget.available_bytes, budget.limit);
   });
   m.def("memory_kills", [](const std::string& proc) {
-    const MemoryKills kills = memory_kills(proc);
+    const core::MemoryKills kills = core::memory_kills(proc);
     return py::make_tuple(kills.count, kills.limit);
   }, py::arg("proc") = "/proc");
-  m.def("is_plain_tensor", [](const py::handle& value) { return is_plain_tensor(value.ptr()); }, py::arg("value"));
-  py::class_<SharedRing, std::shared_ptr<SharedRing>>(m, "SharedRing")
+  m.def("is_plain_tensor", [](const py::handle& value) { return torch_bridge::is_plain_tensor(value.ptr()); }, py::arg("value"));
+  py::class_<core::SharedRing, std::shared_ptr<core::SharedRing>>(m, "SharedRing")
       .def(py::init<int, int, int>(), py::arg("slots"), py::arg("warm"), py::arg("files") = 1)
       .def_static("attach", [](std::vector<int> fds, int slots, size_t stride) {
-        return std::make_shared<SharedRing>(std::move(fds), slots, stride);
+        return std::make_shared<core::SharedRing>(std::move(fds), slots, stride);
       }, py::arg("fds"), py::arg("slots"), py::arg("stride"))
-      .def_property_readonly("fds", &SharedRing::fds)
-      .def_property_readonly("slots", &SharedRing::slots)
-      .def_property_readonly("stride", &SharedRing::stride)
-      .def_property_readonly("free_slots", &SharedRing::free_slots)
-      .def_property_readonly("lent_slots", &SharedRing::lent_slots)
-      .def_property_readonly("memory_bytes", &SharedRing::memory_bytes)
-      .def("take", &SharedRing::take)
-      .def("give_back", &SharedRing::give_back, py::arg("slot"))
-      .def("reserved", &SharedRing::reserved, py::arg("slot"))
-      .def("set_reserved", &SharedRing::set_reserved, py::arg("slot"), py::arg("bytes"))
-      .def("prefer_node", &SharedRing::prefer_node, py::arg("node"))
-      .def("lock_pages", [](SharedRing& ring, int slot, int device) {
+      .def_property_readonly("fds", &core::SharedRing::fds)
+      .def_property_readonly("slots", &core::SharedRing::slots)
+      .def_property_readonly("stride", &core::SharedRing::stride)
+      .def_property_readonly("free_slots", &core::SharedRing::free_slots)
+      .def_property_readonly("lent_slots", &core::SharedRing::lent_slots)
+      .def_property_readonly("retired_slots", &core::SharedRing::retired_slots)
+      .def("crowded", &core::SharedRing::crowded, py::arg("working_set"))
+      .def_property_readonly("memory_bytes", &core::SharedRing::memory_bytes)
+      .def("take", &core::SharedRing::take)
+      .def("give_back", &core::SharedRing::give_back, py::arg("slot"))
+      .def("reserved", &core::SharedRing::reserved, py::arg("slot"))
+      .def("set_reserved", &core::SharedRing::set_reserved, py::arg("slot"), py::arg("bytes"))
+      .def("prefer_node", &core::SharedRing::prefer_node, py::arg("node"))
+      .def("lock_pages", [](core::SharedRing& ring, int slot, int device) {
         const py::gil_scoped_release release;
         return ring.lock_pages(slot, {[device](void* data, size_t bytes) { return cuda::lock_pages(data, bytes, device); },
                                       cuda::unlock_pages});
       }, py::arg("slot"), py::arg("device"))
       .def("put", &put, py::arg("slot"), py::arg("offset"), py::arg("data"), py::arg("reserved"))
-      .def("get", [](const SharedRing& ring, int slot, size_t offset, size_t bytes) {
+      .def("get", [](const core::SharedRing& ring, int slot, size_t offset, size_t bytes) {
         check_range(ring, slot, offset, bytes);
         return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
       }, py::arg("slot"), py::arg("offset"), py::arg("bytes"))
-      .def("lend", [](const std::shared_ptr<SharedRing>& ring, int slot) {
+      .def("lend", [](const std::shared_ptr<core::SharedRing>& ring, int slot) {
         check_range(*ring, slot, 0, 0);
         return SlotLoan{ring, slot, ring->lend(slot)};
       }, py::arg("slot"))
       .def("pack", &pack, py::arg("slot"), py::arg("begin"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
   py::class_<SlotFile>(m, "SlotFile")
-      .def(py::init<std::shared_ptr<SharedRing>, int, size_t, size_t>(), py::arg("ring"), py::arg("slot"), py::arg("begin"),
+      .def(py::init<std::shared_ptr<core::SharedRing>, int, size_t, size_t>(), py::arg("ring"), py::arg("slot"), py::arg("begin"),
            py::arg("reserved"))
       .def("write", &SlotFile::write, py::arg("data"))
       .def_property_readonly("end", &SlotFile::end)
@@ -240,23 +244,18 @@ void bind_ring(py::module_& m) {
     return py::buffer_info(part.data, static_cast<py::ssize_t>(part.bytes), true);
   });
   py::class_<SlotLoan>(m, "SlotLoan").def("part", &part_of, py::arg("offset"), py::arg("bytes"));
-  py::class_<TurnGate>(m, "TurnGate")
-      .def(py::init(&TurnGate::in_own_memory))
+  py::class_<core::TurnGate>(m, "TurnGate")
+      .def(py::init(&core::TurnGate::in_own_memory))
       .def_static("on", &gate_on, py::arg("ring"), py::arg("slot"))
-      .def("set_limit", &TurnGate::set_limit, py::arg("limit"))
-      .def("open", &TurnGate::open)
-      .def("close", &TurnGate::close)
-      .def("wait", [](const TurnGate& gate, uint32_t number, double seconds) {
+      .def("set_limit", &core::TurnGate::set_limit, py::arg("limit"))
+      .def("open", &core::TurnGate::open)
+      .def("close", &core::TurnGate::close)
+      .def("wait", [](const core::TurnGate& gate, uint32_t number, double seconds) {
         const py::gil_scoped_release release;
         return gate.wait(number, static_cast<int64_t>(seconds * 1e9));
       }, py::arg("number"), py::arg("seconds"))
-      .def_property_readonly("closed", &TurnGate::closed)
-      .def("end", &TurnGate::end);
-  py::class_<ForkRecord>(m, "ForkRecord")
-      .def(py::init<>())
-      .def("begin", &ForkRecord::begin)
-      .def("end", &ForkRecord::end)
-      .def("release", &ForkRecord::release);
+      .def_property_readonly("closed", &core::TurnGate::closed)
+      .def("end", &core::TurnGate::end);
   py::class_<BatchFields>(m, "BatchFields")
       .def(py::init<const py::list&, bool>(), py::arg("fields"), py::arg("by_rows"))
       .def("tensors", &BatchFields::tensors, py::arg("loan"), py::arg("rows"), py::arg("copy"))

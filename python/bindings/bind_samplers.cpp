@@ -43,46 +43,47 @@ Numbers at(Order& order, const Numbers& positions) {
 
 void bind_samplers(py::module_& m) {
   using py::arg;
-  py::class_<RandomPermutation>(m, "RandomPermutation")
+  py::class_<samplers::RandomPermutation>(m, "RandomPermutation")
       .def(py::init<int64_t, uint64_t>(), arg("n"), arg("seed"))
-      .def("at", [](RandomPermutation& order, const Numbers& positions) {
+      .def("at", [](samplers::RandomPermutation& order, const Numbers& positions) {
         // Even one question may draw everything before it.
         Numbers result(positions.size());
         py::gil_scoped_release release;
         order.at(view(positions), {result.mutable_data(), static_cast<size_t>(result.size())});
         return result;
       }, arg("positions"));
-  py::class_<KeyedPermutation>(m, "KeyedPermutation")
+  py::class_<samplers::KeyedPermutation>(m, "KeyedPermutation")
       .def(py::init<int64_t, uint64_t, uint64_t, uint64_t>(), arg("n"), arg("seed"), arg("epoch"), arg("stream") = 0)
-      .def("at", &at<KeyedPermutation>, arg("positions"));
-  py::class_<AliasTable>(m, "AliasTable")
-      .def(py::init([](const Doubles& weights, uint64_t seed, uint64_t epoch) { return AliasTable(view(weights), seed, epoch); }),
+      .def("at", &at<samplers::KeyedPermutation>, arg("positions"));
+  py::class_<samplers::AliasTable>(m, "AliasTable")
+      .def(py::init([](const Doubles& weights, uint64_t seed, uint64_t epoch) { return samplers::AliasTable(view(weights), seed, epoch); }),
            arg("weights"), arg("seed"), arg("epoch"))
-      .def("at", &at<AliasTable>, arg("positions"));
+      .def("at", &at<samplers::AliasTable>, arg("positions"));
   m.def("weighted_order", [](const Doubles& weights, int64_t count, uint64_t seed, uint64_t epoch) {
-    return to_array(weighted_order(view(weights), count, seed, epoch));
+    return to_array(samplers::weighted_order(view(weights), count, seed, epoch));
   }, arg("weights"), arg("count"), arg("seed"), arg("epoch"));
-  py::class_<ShuffleOrder>(m, "ShuffleOrder")
+  py::class_<samplers::ShuffleOrder>(m, "ShuffleOrder")
       .def(py::init<int64_t, int64_t, uint64_t, uint64_t>(), arg("n"), arg("size"), arg("seed"), arg("epoch"))
-      .def("at", &at<ShuffleOrder>, arg("positions"))
-      .def("held", [](ShuffleOrder& order, int64_t step) { return to_array(order.held(step)); }, arg("step"));
-  py::class_<ShardOrder>(m, "ShardOrder")
-      .def(py::init([](const Numbers& lengths, uint64_t seed, uint64_t epoch) { return ShardOrder(view(lengths), seed, epoch); }),
+      .def("at", &at<samplers::ShuffleOrder>, arg("positions"))
+      .def("held", [](samplers::ShuffleOrder& order, int64_t step) { return to_array(order.held(step)); }, arg("step"));
+  py::class_<samplers::ShardOrder>(m, "ShardOrder")
+      .def(py::init([](const Numbers& lengths, uint64_t seed, uint64_t epoch) { return samplers::ShardOrder(view(lengths), seed, epoch); }),
            arg("lengths"), arg("seed"), arg("epoch"))
-      .def("at", &at<ShardOrder>, arg("positions"));
-  py::class_<SegmentShuffle>(m, "SegmentShuffle")
-      .def(py::init([](const Numbers& lengths, uint64_t seed, uint64_t epoch) { return SegmentShuffle(view(lengths), seed, epoch); }),
+      .def("at", &at<samplers::ShardOrder>, arg("positions"));
+  py::class_<samplers::SegmentShuffle>(m, "SegmentShuffle")
+      .def(py::init(
+               [](const Numbers& lengths, uint64_t seed, uint64_t epoch) { return samplers::SegmentShuffle(view(lengths), seed, epoch); }),
            arg("lengths"), arg("seed"), arg("epoch"))
-      .def("at", &at<SegmentShuffle>, arg("positions"));
-  py::class_<Mixture>(m, "Mixture")
+      .def("at", &at<samplers::SegmentShuffle>, arg("positions"));
+  py::class_<samplers::Mixture>(m, "Mixture")
       .def(py::init([](const Numbers& lengths, std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch, bool shuffle, int64_t start,
                        std::vector<int64_t> counts) {
-             return Mixture(view(lengths), std::move(weights), seed, epoch, shuffle, start, std::move(counts));
+             return samplers::Mixture(view(lengths), std::move(weights), seed, epoch, shuffle, start, std::move(counts));
            }),
            arg("lengths"), arg("weights"), arg("seed"), arg("epoch"), arg("shuffle") = true, arg("start") = 0,
            arg("counts") = std::vector<int64_t>{})
-      .def("at", &at<Mixture>, arg("positions"))
-      .def("counts_at", &Mixture::counts_at, arg("position"));
+      .def("at", &at<samplers::Mixture>, arg("positions"))
+      .def("counts_at", &samplers::Mixture::counts_at, arg("position"));
 }
 
 }  // namespace millrace::python

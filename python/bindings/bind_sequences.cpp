@@ -30,23 +30,24 @@ Choice chosen(const char* what, const std::string& name, std::initializer_list<s
   throw py::value_error(std::string(what) + "='" + name + "' is unknown; use one of " + known);
 }
 
-SequencePacking make_packing(const Numbers& lengths, int64_t length, const std::string& strategy, int64_t window, int64_t most_pieces,
-                             const std::string& too_long, std::optional<uint64_t> seed) {
-  PackingOptions options;
+sequences::SequencePacking make_packing(const Numbers& lengths, int64_t length, const std::string& strategy, int64_t window,
+                                        int64_t most_pieces, const std::string& too_long, std::optional<uint64_t> seed) {
+  sequences::PackingOptions options;
   options.length = length;
-  options.strategy = chosen<PackStrategy>("strategy", strategy, {{"best_fit", PackStrategy::best_fit},
-                                                                 {"first_fit", PackStrategy::first_fit},
-                                                                 {"concat", PackStrategy::concatenate}});
+  options.strategy = chosen<sequences::PackStrategy>("strategy", strategy, {{"best_fit", sequences::PackStrategy::best_fit},
+                                                                 {"first_fit", sequences::PackStrategy::first_fit},
+                                                                 {"concat", sequences::PackStrategy::concatenate}});
   options.window = window;
   options.most_pieces = most_pieces;
-  options.too_long = chosen<TooLong>("too_long", too_long, {{"split", TooLong::split}, {"cut", TooLong::cut}, {"skip", TooLong::skip}});
+  options.too_long = chosen<sequences::TooLong>(
+      "too_long", too_long, {{"split", sequences::TooLong::split}, {"cut", sequences::TooLong::cut}, {"skip", sequences::TooLong::skip}});
   options.seed = seed;
   py::gil_scoped_release release;
-  return SequencePacking(view(lengths), options);
+  return sequences::SequencePacking(view(lengths), options);
 }
 
-py::dict report_of(const SequencePacking& packing) {
-  const PackingReport& report = packing.report();
+py::dict report_of(const sequences::SequencePacking& packing) {
+  const sequences::PackingReport& report = packing.report();
   py::dict result;
   result["documents"] = report.documents;
   result["empty"] = report.empty;
@@ -60,8 +61,8 @@ py::dict report_of(const SequencePacking& packing) {
   return result;
 }
 
-py::array_t<int64_t> pieces_of(const PackOrder& order, const Numbers& packs) {
-  std::vector<PackPiece> pieces;
+py::array_t<int64_t> pieces_of(const sequences::PackOrder& order, const Numbers& packs) {
+  std::vector<sequences::PackPiece> pieces;
   std::vector<int64_t> ends;
   {
     py::gil_scoped_release release;
@@ -82,18 +83,19 @@ class Builder {
  public:
   Builder(const py::sequence& arrays, int64_t length, std::optional<int64_t> separator, const std::string& targets, bool across_documents,
           int64_t pad, int64_t ignore, int64_t vocabulary) {
-    PackLayout layout;
+    sequences::PackLayout layout;
     layout.length = length;
     layout.separator = separator;
-    layout.targets = chosen<PackTargets>("targets", targets, {{"shift", PackTargets::next}, {"same", PackTargets::same}});
+    layout.targets = chosen<sequences::PackTargets>("targets", targets,
+                                                    {{"shift", sequences::PackTargets::next}, {"same", sequences::PackTargets::same}});
     layout.across_documents = across_documents;
     layout.pad = pad;
     layout.ignore = ignore;
     layout.vocabulary = vocabulary;
-    std::vector<TokenArray> native;
+    std::vector<sequences::TokenArray> native;
     for (const py::handle each : arrays) {
       auto [tokens, offsets, name] = py::cast<std::tuple<py::array, Numbers, std::string>>(each);
-      const auto type = dtype_of(tokens.dtype().kind(), static_cast<size_t>(tokens.itemsize()));
+      const auto type = base::dtype_of(tokens.dtype().kind(), static_cast<size_t>(tokens.itemsize()));
       if (!type || tokens.ndim() != 1 || (tokens.size() > 1 && tokens.strides(0) != tokens.itemsize()))
         throw py::value_error(name + ": tokens should be integers in one dimension, behind one another");
       if (tokens.dtype().byteorder() == '>') throw py::value_error(name + ": tokens should have this machine's byte order; convert them");
@@ -104,7 +106,7 @@ class Builder {
   }
 
   // Returns where segments begin in the rows behind one another, padding being a segment, and the longest one's tokens.
-  std::pair<py::array_t<int32_t>, int64_t> build(const PackOrder& order, const Numbers& packs, const py::object& ids,
+  std::pair<py::array_t<int32_t>, int64_t> build(const sequences::PackOrder& order, const Numbers& packs, const py::object& ids,
                                                  const py::object& labels, const py::object& positions,
                                                  const py::object& documents) const {
     const size_t rows = static_cast<size_t>(packs.size());
@@ -113,7 +115,7 @@ class Builder {
       throw py::value_error("a batch has at most 2^31 - 1 tokens, which is what cu_seqlens can count; use fewer packs");
     const auto memory = [&](const py::object& tensor, int64_t item) -> uint8_t* {
       if (tensor.is_none()) return nullptr;
-      const RowTable table = tensor_rows(tensor.ptr());
+      const collate::RowTable table = torch_bridge::tensor_rows(tensor.ptr());
       if (table.rows != static_cast<int64_t>(rows) || table.stride_bytes != length * item)
         throw py::value_error("an output should be a dense tensor of a row per pack, of the packs' length");
       return const_cast<uint8_t*>(table.base);
@@ -125,7 +127,7 @@ class Builder {
     std::vector<int32_t> begins{0};
     {
       py::gil_scoped_release release;
-      std::vector<PackPiece> pieces;
+      std::vector<sequences::PackPiece> pieces;
       std::vector<int64_t> ends;
       order.at(view(packs), pieces, ends);
       size_t first = 0;
@@ -135,7 +137,7 @@ class Builder {
         builder_->build(row, {id_rows + at, label_rows ? label_rows + at : nullptr, position_rows ? position_rows + at : nullptr,
                               document_rows ? document_rows + at : nullptr});
         int64_t end = at;
-        for (const PackPiece& piece : row) begins.push_back(static_cast<int32_t>(end += piece.tokens));
+        for (const sequences::PackPiece& piece : row) begins.push_back(static_cast<int32_t>(end += piece.tokens));
         if (end < at + length) begins.push_back(static_cast<int32_t>(at + length));
         first = static_cast<size_t>(ends[i]);
       }
@@ -149,7 +151,7 @@ class Builder {
 
  private:
   std::vector<std::pair<py::array, Numbers>> owners_;
-  std::optional<PackBuilder> builder_;
+  std::optional<sequences::PackBuilder> builder_;
 };
 
 // Rows as memory: lists of ints become numbers here.
@@ -165,16 +167,16 @@ class RaggedRows {
         check(array.shape(0), array.strides(0), item_bytes);
         rows_.push_back({static_cast<const uint8_t*>(array.data()), array.shape(0)});
       } else {
-        const RowTable table = tensor_rows(row.ptr());
+        const collate::RowTable table = torch_bridge::tensor_rows(row.ptr());
         check(table.rows, table.stride_bytes, item_bytes);
         rows_.push_back({table.base, table.rows});
       }
     }
   }
-  std::span<const RaggedRow> view() const { return rows_; }
+  std::span<const sequences::RaggedRow> view() const { return rows_; }
   size_t bytes(size_t item_bytes) const {
     size_t sum = 0;
-    for (const RaggedRow& row : rows_) sum += static_cast<size_t>(row.items) * item_bytes;
+    for (const sequences::RaggedRow& row : rows_) sum += static_cast<size_t>(row.items) * item_bytes;
     return sum;
   }
   bool has_lists() const { return !numbers_.empty(); }
@@ -185,7 +187,7 @@ class RaggedRows {
       throw py::value_error("pad_rows() needs dense rows of the block's type and shape");
   }
 
-  RaggedRow numbers(PyObject* list) {
+  sequences::RaggedRow numbers(PyObject* list) {
     std::vector<int64_t>& row = numbers_.emplace_back(static_cast<size_t>(PyList_GET_SIZE(list)));
     for (size_t i = 0; i < row.size(); ++i) {
       row[i] = PyLong_AsLongLong(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)));
@@ -194,17 +196,17 @@ class RaggedRows {
     return {reinterpret_cast<const uint8_t*>(row.data()), static_cast<int64_t>(row.size())};
   }
 
-  std::vector<RaggedRow> rows_;
+  std::vector<sequences::RaggedRow> rows_;
   std::deque<std::vector<int64_t>> numbers_;
 };
 
 constexpr size_t kReleaseBytes = size_t{32} << 10;  // below it, copying takes less time than asking for the GIL again
 
 void pad(const py::sequence& rows, const py::object& value, const py::object& out, const py::object& mask, bool left) {
-  const RowTable one = tensor_rows(value.ptr()), block = tensor_rows(out.ptr());
+  const collate::RowTable one = torch_bridge::tensor_rows(value.ptr()), block = torch_bridge::tensor_rows(out.ptr());
   const auto length = py::cast<int64_t>(out.attr("size")(1));
   const size_t row_bytes = block.rows > 0 ? py::cast<size_t>(out.attr("nbytes")) / static_cast<size_t>(block.rows) : 0;
-  Padding padding;
+  sequences::Padding padding;
   padding.length = length;
   padding.value_bytes = py::cast<size_t>(value.attr("element_size")());
   padding.item_bytes = length > 0 ? row_bytes / static_cast<size_t>(length) : padding.value_bytes;
@@ -216,28 +218,28 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
     throw py::value_error("pad_rows() needs a dense block with a row for each of the rows");
   int64_t* marks = nullptr;
   if (!mask.is_none()) {
-    const RowTable table = tensor_rows(mask.ptr());
+    const collate::RowTable table = torch_bridge::tensor_rows(mask.ptr());
     if (table.rows != block.rows || (table.rows > 1 && table.stride_bytes != length * 8))
       throw py::value_error("pad_rows() needs a dense mask of 64-bit numbers, as large as the block");
     marks = reinterpret_cast<int64_t*>(const_cast<uint8_t*>(table.base));
   }
   auto* const data = const_cast<uint8_t*>(block.base);
-  if (ragged.bytes(padding.item_bytes) < kReleaseBytes) return pad_rows(ragged.view(), padding, data, marks);
+  if (ragged.bytes(padding.item_bytes) < kReleaseBytes) return sequences::pad_rows(ragged.view(), padding, data, marks);
   py::gil_scoped_release release;
-  pad_rows(ragged.view(), padding, data, marks);
+  sequences::pad_rows(ragged.view(), padding, data, marks);
 }
 
 }  // namespace
 
 void bind_sequences(py::module_& m) {
   using py::arg;
-  py::class_<SequencePacking>(m, "SequencePacking")
+  py::class_<sequences::SequencePacking>(m, "SequencePacking")
       .def(py::init(&make_packing), arg("lengths"), arg("length"), arg("strategy") = "best_fit", arg("window") = int64_t{1} << 16,
            arg("most_pieces") = 0, arg("too_long") = "split", arg("seed") = py::none())
-      .def("__len__", &SequencePacking::size)
+      .def("__len__", &sequences::SequencePacking::size)
       .def("report", &report_of);
-  py::class_<PackOrder>(m, "PackOrder")
-      .def(py::init<const SequencePacking&, uint64_t>(), arg("packing"), arg("epoch"), py::keep_alive<1, 2>())
+  py::class_<sequences::PackOrder>(m, "PackOrder")
+      .def(py::init<const sequences::SequencePacking&, uint64_t>(), arg("packing"), arg("epoch"), py::keep_alive<1, 2>())
       .def("pieces", &pieces_of, arg("packs"));
   py::class_<Builder>(m, "PackBuilder")
       .def(py::init<const py::sequence&, int64_t, std::optional<int64_t>, const std::string&, bool, int64_t, int64_t, int64_t>(),

@@ -11,7 +11,7 @@ namespace millrace::python {
 namespace {
 
 // The content of a bytes object, which it keeps alive.
-class BytesSource final : public ByteSource {
+class BytesSource final : public io::ByteSource {
  public:
   BytesSource(py::bytes content, std::string name) : content_(std::move(content)), name_(std::move(name)) {
     data_ = {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(content_.ptr())), static_cast<size_t>(PyBytes_GET_SIZE(content_.ptr()))};
@@ -37,27 +37,27 @@ class BytesSource final : public ByteSource {
   std::span<const uint8_t> data_;
 };
 
-py::dict files_of(const TarIndex& index, int64_t sample) {
+py::dict files_of(const sources::TarIndex& index, int64_t sample) {
   py::dict result;
-  for (const TarIndex::File& file : index.files(sample))
+  for (const sources::TarIndex::File& file : index.files(sample))
     result[to_suffix(index.suffixes()[file.suffix])] = py::make_tuple(file.offset, file.size);
   return result;
 }
 
-py::object numbers_of(const TarIndex& index, const std::vector<std::string>& suffixes) {
+py::object numbers_of(const sources::TarIndex& index, const std::vector<std::string>& suffixes) {
   py::array_t<int64_t> result(static_cast<py::ssize_t>(index.size()));
   int64_t* numbers = result.mutable_data();
   for (int64_t sample = 0; sample < index.size(); ++sample) {
-    const TarIndex::File* file = index.find(sample, suffixes);
-    if (file == nullptr || file->number == TarIndex::kNoNumber) return py::none();
+    const sources::TarIndex::File* file = index.find(sample, suffixes);
+    if (file == nullptr || file->number == sources::TarIndex::kNoNumber) return py::none();
     numbers[sample] = file->number;
   }
   return result;
 }
 
-int64_t add_sample(StreamSamples& samples, const py::object& content, const py::object& url, const py::object& key, int64_t number,
+int64_t add_sample(sources::StreamSamples& samples, const py::object& content, const py::object& url, const py::object& key, int64_t number,
                    uint32_t pass) {
-  StreamSamples::Sample sample;
+  sources::StreamSamples::Sample sample;
   sample.key = from_path(key);
   sample.number = number;
   sample.pass = pass;
@@ -78,13 +78,13 @@ int64_t add_sample(StreamSamples& samples, const py::object& content, const py::
 }  // namespace
 
 void bind_shard_samples(py::module_& m) {
-  py::class_<TarIndex, std::shared_ptr<TarIndex>>(m, "TarIndex")
+  py::class_<sources::TarIndex, std::shared_ptr<sources::TarIndex>>(m, "TarIndex")
       .def_static(
           "build",
           [](const py::object& source) {
             const auto shard = source_of(source);
             const py::gil_scoped_release release;
-            return std::make_shared<TarIndex>(TarIndex::build(shard));
+            return std::make_shared<sources::TarIndex>(sources::TarIndex::build(shard));
           },
           py::arg("source"))
       .def_static(
@@ -92,45 +92,46 @@ void bind_shard_samples(py::module_& m) {
           [](const py::object& path) {
             const std::string file = from_path(path);
             const py::gil_scoped_release release;
-            return std::make_shared<TarIndex>(TarIndex::load(file));
+            return std::make_shared<sources::TarIndex>(sources::TarIndex::load(file));
           },
           py::arg("path"))
       .def(
           "save",
-          [](const TarIndex& index, const py::object& path) {
+          [](const sources::TarIndex& index, const py::object& path, uint64_t mark) {
             const std::string file = from_path(path);
             const py::gil_scoped_release release;
-            index.save(file);
+            index.save(file, mark);
           },
-          py::arg("path"))
-      .def("__len__", &TarIndex::size)
-      .def_property_readonly("shard_bytes", &TarIndex::shard_bytes)
+          py::arg("path"), py::arg("mark") = 0)
+      .def_property_readonly("mark", &sources::TarIndex::mark)
+      .def("__len__", &sources::TarIndex::size)
+      .def_property_readonly("shard_bytes", &sources::TarIndex::shard_bytes)
       .def_property_readonly("suffixes",
-                             [](const TarIndex& index) {
+                             [](const sources::TarIndex& index) {
                                py::list result;
                                for (const std::string& suffix : index.suffixes()) result.append(to_suffix(suffix));
                                return result;
                              })
-      .def("key", [](const TarIndex& index, int64_t sample) { return to_path(index.key(sample)); }, py::arg("sample"))
+      .def("key", [](const sources::TarIndex& index, int64_t sample) { return to_path(index.key(sample)); }, py::arg("sample"))
       .def("files", &files_of, py::arg("sample"))
       .def("numbers", &numbers_of, py::arg("suffixes"));
 
-  py::class_<TarSamples, SampleFiles, std::shared_ptr<TarSamples>>(m, "TarSamples")
-      .def(py::init([](const std::vector<std::shared_ptr<ByteSource>>& sources, const std::vector<std::shared_ptr<TarIndex>>& indexes,
-                       std::vector<std::string> suffixes) {
+  py::class_<sources::TarSamples, sources::SampleFiles, std::shared_ptr<sources::TarSamples>>(m, "TarSamples")
+      .def(py::init([](const std::vector<std::shared_ptr<io::ByteSource>>& sources,
+                       const std::vector<std::shared_ptr<sources::TarIndex>>& indexes, std::vector<std::string> suffixes) {
              if (sources.size() != indexes.size()) throw py::value_error("there should be as many indexes as sources");
-             std::vector<TarSamples::Shard> shards;
+             std::vector<sources::TarSamples::Shard> shards;
              for (size_t i = 0; i < sources.size(); ++i) shards.push_back({sources[i], indexes[i]});
              const py::gil_scoped_release release;  // it looks at every sample
-             return std::make_shared<TarSamples>(std::move(shards), std::move(suffixes));
+             return std::make_shared<sources::TarSamples>(std::move(shards), std::move(suffixes));
            }),
            py::arg("sources"), py::arg("indexes"), py::arg("suffixes"));
 
-  py::class_<StreamSamples, SampleFiles, std::shared_ptr<StreamSamples>>(m, "StreamSamples")
+  py::class_<sources::StreamSamples, sources::SampleFiles, std::shared_ptr<sources::StreamSamples>>(m, "StreamSamples")
       .def(py::init<>())
       .def("add", &add_sample, py::arg("content"), py::arg("url"), py::arg("key"), py::arg("number"), py::arg("number_of_pass"))
-      .def("drop_before", &StreamSamples::drop_before, py::arg("ticket"))
-      .def_property_readonly("held", &StreamSamples::held);
+      .def("drop_before", &sources::StreamSamples::drop_before, py::arg("ticket"))
+      .def_property_readonly("held", &sources::StreamSamples::held);
 }
 
 }  // namespace millrace::python

@@ -33,10 +33,10 @@ class SharedReadAhead {
     reads_.reset();
   }
   bool in_child() const { return reads_ && reads_->in_child(); }
-  ReadAhead& reads() {
+  io::ReadAhead& reads() {
     if (!reads_) {
       keep_freed_memory();
-      reads_ = std::make_unique<ReadAhead>();
+      reads_ = std::make_unique<io::ReadAhead>();
     }
     return *reads_;
   }
@@ -50,7 +50,7 @@ class SharedReadAhead {
   }
   static constexpr size_t kKeptBytes = 16 << 20;
 
-  std::unique_ptr<ReadAhead> reads_;
+  std::unique_ptr<io::ReadAhead> reads_;
 };
 
 class SampleIterator {
@@ -62,14 +62,14 @@ class SampleIterator {
     if (start < 0) throw py::value_error("start should be 0 or more, but is " + std::to_string(start));
     if (!suffixes.is_none()) suffixes_ = py::set(suffixes);
     url_ = to_path(source_->name());
-    ShardReader::NameFilter filter;
+    sources::ShardReader::NameFilter filter;
     if (!select.is_none() || !rename.is_none()) filter = [this](std::string& name) { return wanted(name); };
     const py::gil_scoped_release release;
-    reader_ = std::make_unique<ShardReader>(source_, std::move(filter));
+    reader_ = std::make_unique<sources::ShardReader>(source_, std::move(filter));
     if (locate_from && !reader_->packed()) locate_from_ = std::max<int64_t>(*locate_from, 0);
     // Other sources have threads of their own. Functions of the user's are not called before their turn.
     reads_ahead_ = !read_ahead_->in_child() && !reader_->packed() && source_->is_here() && !locate_from && select.is_none() &&
-                   rename.is_none() && cpu_budget().threads > 1;
+                   rename.is_none() && core::cpu_budget().threads > 1;
   }
 
   ~SampleIterator() { drop_reads(); }
@@ -258,11 +258,11 @@ class SampleIterator {
   const py::str key_name_{"__key__"}, url_name_{"__url__"};  // made once
   const py::object select_, rename_;
   const int64_t start_;
-  const std::shared_ptr<const ByteSource> source_;
+  const std::shared_ptr<const io::ByteSource> source_;
   int64_t locate_from_ = std::numeric_limits<int64_t>::max();
   std::optional<py::set> suffixes_;
   py::str url_;
-  std::unique_ptr<ShardReader> reader_;
+  std::unique_ptr<sources::ShardReader> reader_;
   std::unordered_map<std::string, py::str> names_;
 
   bool reads_ahead_ = false;
@@ -270,9 +270,9 @@ class SampleIterator {
   int64_t bytes_ahead_ = 0;
   int64_t job_ = 0, job_bytes_ = 0;  // of the sample in work
   const std::shared_ptr<SharedReadAhead> read_ahead_;
-  ReadAhead* reads_ = nullptr;  // its thread, once this reader has a job for it
+  io::ReadAhead* reads_ = nullptr;  // its thread, once this reader has a job for it
 
-  ShardFile file_;         // from the reader, valid when has_file_
+  sources::ShardFile file_;         // from the reader, valid when has_file_
   bool has_file_ = false;
   bool in_sample_ = false;
   bool ended_ = false;

@@ -8,43 +8,43 @@
 namespace millrace::python {
 namespace {
 
-using PathTablePtr = std::shared_ptr<PathTable>;  // shared with every ImageDataset made from it
+using PathTablePtr = std::shared_ptr<sources::PathTable>;  // shared with every ImageDataset made from it
 
 PathTablePtr make_path_table(const py::sequence& paths) {
-  auto table = std::make_shared<PathTable>();
+  auto table = std::make_shared<sources::PathTable>();
   for (const py::handle path : paths) table->append(from_path(path));
   return table;
 }
 
 py::tuple list_folder(const py::object& root, std::vector<std::string> extensions, bool allow_empty, int threads) {
   const std::string folder = from_path(root);
-  ImageFolderListing listing;
+  sources::ImageFolderListing listing;
   {
     py::gil_scoped_release release;
-    listing = list_image_folder(folder, {std::move(extensions), allow_empty, threads});
+    listing = sources::list_image_folder(folder, {std::move(extensions), allow_empty, threads});
   }
   py::list classes;
   for (const std::string& name : listing.classes) classes.append(to_path(name));
   py::array_t<int64_t> labels(static_cast<py::ssize_t>(listing.labels.size()), listing.labels.data());
-  return py::make_tuple(classes, std::make_shared<PathTable>(std::move(listing.paths)), labels);
+  return py::make_tuple(classes, std::make_shared<sources::PathTable>(std::move(listing.paths)), labels);
 }
 
 }  // namespace
 
 void bind_sources(py::module_& m) {
-  py::class_<PathTable, PathTablePtr>(m, "PathTable")
+  py::class_<sources::PathTable, PathTablePtr>(m, "PathTable")
       .def(py::init(&make_path_table), py::arg("paths"))
-      .def("__len__", &PathTable::size)
+      .def("__len__", &sources::PathTable::size)
       .def("__getitem__",
-           [](const PathTable& table, int64_t i) {
+           [](const sources::PathTable& table, int64_t i) {
              const auto n = static_cast<int64_t>(table.size());
              if (i < -n || i >= n)
                throw py::index_error("path index " + std::to_string(i) + " is out of range for " + std::to_string(n));
              return to_path(table.path(static_cast<size_t>(i < 0 ? i + n : i)));
            })
-      .def_property_readonly("memory_bytes", &PathTable::memory_bytes)
+      .def_property_readonly("memory_bytes", &sources::PathTable::memory_bytes)
       .def(py::pickle(
-          [](const PathTable& table) {
+          [](const sources::PathTable& table) {
             py::list tails;
             for (size_t i = 0; i < table.size(); ++i) tails.append(to_path(table.tail(i)));
             return py::make_tuple(to_path(table.prefix()), tails);
@@ -54,13 +54,13 @@ void bind_sources(py::module_& m) {
             table->set_prefix(from_path(state[0]));
             return table;
           }));
-  py::class_<SampleFiles, std::shared_ptr<SampleFiles>>(m, "SampleFiles")
-      .def("__len__", &SampleFiles::size)
-      .def("name", &SampleFiles::name, py::arg("index"))
+  py::class_<sources::SampleFiles, std::shared_ptr<sources::SampleFiles>>(m, "SampleFiles")
+      .def("__len__", &sources::SampleFiles::size)
+      .def("name", &sources::SampleFiles::name, py::arg("index"))
       .def(
           "read",
-          [](const SampleFiles& files, int64_t index) {
-            FileBuffer file;
+          [](const sources::SampleFiles& files, int64_t index) {
+            io::FileBuffer file;
             {
               const py::gil_scoped_release release;
               files.read(index, file);
@@ -68,8 +68,8 @@ void bind_sources(py::module_& m) {
             return py::bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
           },
           py::arg("index"));
-  py::class_<PathFiles, SampleFiles, std::shared_ptr<PathFiles>>(m, "PathFiles")
-      .def(py::init([](const PathTablePtr& paths) { return std::make_shared<PathFiles>(paths); }), py::arg("paths"));
+  py::class_<sources::PathFiles, sources::SampleFiles, std::shared_ptr<sources::PathFiles>>(m, "PathFiles")
+      .def(py::init([](const PathTablePtr& paths) { return std::make_shared<sources::PathFiles>(paths); }), py::arg("paths"));
   m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"),
         py::arg("threads") = 0);
 }

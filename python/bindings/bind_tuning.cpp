@@ -9,6 +9,7 @@
 #include "feed_dicts.h"
 #include "millrace/error.h"
 #include "torch_bridge/tensor.h"
+#include "torch_bridge/tensor_memory.h"
 #include "tuning/feed_examiner.h"
 
 namespace millrace::python {
@@ -17,8 +18,8 @@ namespace {
 // (name, tensors, their dtype's name, "data" | "ragged" | "lengths")
 using FieldTuple = std::tuple<std::string, std::vector<py::object>, std::string, std::string>;
 
-DType type_named(const std::string& name) {
-  const auto type = dtype_named(name);
+base::DType type_named(const std::string& name) {
+  const auto type = base::dtype_named(name);
   if (!type) throw py::value_error("there are no statistics of " + name + " numbers");
   return *type;
 }
@@ -30,18 +31,24 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
-ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTuple>& fields) {
-  auto spans = std::make_shared<std::vector<TensorSpan>>();
-  ExamJob job;
+tuning::ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTuple>& fields) {
+  // The thread reads while the user may resize the tensors, or give them other memory.
+  struct Held {
+    std::vector<torch_bridge::TensorSpan> spans;
+    std::vector<std::shared_ptr<const void>> memory;
+  };
+  auto held = std::make_shared<Held>();
+  tuning::ExamJob job;
   job.step = step;
   job.new_epoch = new_epoch;
   for (const auto& [name, tensors, dtype, kind] : fields) {
-    ExamField& field = job.fields.emplace_back();
+    tuning::ExamField& field = job.fields.emplace_back();
     field.name = name;
     field.is_lengths = kind == "lengths";
     for (const py::object& tensor : tensors) {
-      const TensorSpan& span = spans->emplace_back(tensor.ptr());
-      BatchView& view = field.views.emplace_back();
+      const torch_bridge::TensorSpan& span = held->spans.emplace_back(tensor.ptr());
+      held->memory.push_back(torch_bridge::hold_memory(tensor.ptr()));
+      tuning::BatchView& view = field.views.emplace_back();
       view.data = static_cast<const uint8_t*>(span.data());
       view.type = type_named(dtype);
       view.sizes = span.field().sizes;
@@ -53,16 +60,18 @@ ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTuple>& fiel
       }
     }
   }
-  job.keeper = std::move(spans);
+  job.keeper = std::move(held);
   return job;
 }
 
-using OwnedExaminer = std::unique_ptr<FeedExaminer, FeedExaminer::End>;
+using OwnedExaminer = std::unique_ptr<tuning::FeedExaminer, tuning::FeedExaminer::End>;
 
-OwnedExaminer make_examiner(const FeedStats* reference, size_t queue, int64_t rows, int64_t values, double false_alarms, double least) {
+OwnedExaminer make_examiner(const tuning::FeedStats* reference, size_t queue, int64_t rows, int64_t values, double false_alarms,
+                            double least) {
   if (rows < 1 || values < 16 || !(false_alarms > 0 && false_alarms < 1) || !(least > 0))
     throw py::value_error("an examination needs 1 row and 16 numbers at least, a probability below 1 and a positive factor");
-  return OwnedExaminer(new FeedExaminer(SampleLimits{rows, values}, queue, reference, DriftOptions{false_alarms, least}));
+  return OwnedExaminer(
+      new tuning::FeedExaminer(tuning::SampleLimits{rows, values}, queue, reference, tuning::DriftOptions{false_alarms, least}));
 }
 
 }  // namespace
@@ -71,36 +80,36 @@ void bind_tuning(py::module_& m) {
   using py::arg;
   using Release = py::call_guard<py::gil_scoped_release>;
   m.def("field_layout", [](const std::vector<int64_t>& sizes, const std::string& dtype, bool ragged) {
-    return to_dict(layout_of({nullptr, type_named(dtype), sizes, dense_strides(sizes), ragged}));
+    return to_dict(tuning::layout_of({nullptr, type_named(dtype), sizes, dense_strides(sizes), ragged}));
   }, arg("sizes"), arg("dtype"), arg("ragged") = false);
-  py::class_<FeedStats>(m, "FeedStats")
+  py::class_<tuning::FeedStats>(m, "FeedStats")
       .def(py::init(&feed_stats_of), arg("dict"))
-      .def("to_dict", [](const FeedStats& stats) { return to_dict(stats); })
-      .def("merge", &FeedStats::merge, arg("other"), Release());
-  py::class_<FeedExaminer, OwnedExaminer>(m, "FeedExaminer")
+      .def("to_dict", [](const tuning::FeedStats& stats) { return to_dict(stats); })
+      .def("merge", &tuning::FeedStats::merge, arg("other"), Release());
+  py::class_<tuning::FeedExaminer, OwnedExaminer>(m, "FeedExaminer")
       .def(py::init(&make_examiner), arg("reference") = nullptr, arg("queue") = 2, arg("rows") = 256, arg("values") = 256,
            arg("false_alarms") = 1e-3, arg("least") = 1.0)
-      .def("submit", [](FeedExaminer& examiner, int64_t step, bool new_epoch, const std::vector<FieldTuple>& fields, bool wait) {
-        ExamJob job = job_of(step, new_epoch, fields);
+      .def("submit", [](tuning::FeedExaminer& examiner, int64_t step, bool new_epoch, const std::vector<FieldTuple>& fields, bool wait) {
+        tuning::ExamJob job = job_of(step, new_epoch, fields);
         const py::gil_scoped_release release;
         return examiner.submit(std::move(job), wait);
       }, arg("step"), arg("new_epoch"), arg("fields"), arg("wait") = false)
-      .def("finish", &FeedExaminer::finish, Release())
-      .def("statistics", &FeedExaminer::statistics, Release())
-      .def("take_alarms", [](FeedExaminer& examiner) {
+      .def("finish", &tuning::FeedExaminer::finish, Release())
+      .def("statistics", &tuning::FeedExaminer::statistics, Release())
+      .def("take_alarms", [](tuning::FeedExaminer& examiner) {
         py::list result;
-        for (const DriftAlarm& alarm : examiner.take_alarms()) result.append(to_dict(alarm));
+        for (const tuning::DriftAlarm& alarm : examiner.take_alarms()) result.append(to_dict(alarm));
         return result;
       })
-      .def("counts", [](FeedExaminer& examiner) {
-        const ExaminerCounts counts = examiner.counts();
+      .def("counts", [](tuning::FeedExaminer& examiner) {
+        const tuning::ExaminerCounts counts = examiner.counts();
         py::dict dict;
         dict["examined"] = counts.examined;
         dict["dropped"] = counts.dropped;
         dict["seconds"] = counts.seconds;
         return dict;
       })
-      .def("close", &FeedExaminer::close, Release());
+      .def("close", &tuning::FeedExaminer::close, Release());
 }
 
 }  // namespace millrace::python

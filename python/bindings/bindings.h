@@ -20,7 +20,7 @@
 #include "loader/image_dataset.h"
 #include "transforms/image_pipeline.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 class TensorDevice;
 }
 
@@ -61,27 +61,27 @@ std::string from_path(py::handle path);
 py::str to_path(std::string_view path);
 
 // Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.
-SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
+base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);
 std::vector<int64_t> make_indices(const py::object& indices);
-ErrorPolicy error_policy(const std::string& name);
-py::dict to_dict(const SampleError& error);
-py::dict to_dict(const LoaderStats& stats);
-py::list to_list(const std::vector<StageReading>& readings);  // of tuples, as StageClock.read() gives them
-BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
+loader::ErrorPolicy error_policy(const std::string& name);
+py::dict to_dict(const loader::SampleError& error);
+py::dict to_dict(const loader::LoaderStats& stats);
+py::list to_list(const std::vector<trace::StageReading>& readings);  // of tuples, as StageClock.read() gives them
+core::BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
 
 // ImagePipeline together with the list it was made from, which is what a pickle keeps.
 struct Pipeline {
   explicit Pipeline(py::list chain);
   py::list chain;
-  std::shared_ptr<const ImagePipeline> native;
+  std::shared_ptr<const transforms::ImagePipeline> native;
 };
 // A torch device by its name, or a device of somebody else's making: a capsule over a shared_ptr<TensorDevice>.
-std::shared_ptr<TensorDevice> tensor_device_of(const py::object& device);
-py::list to_dicts(const SampleParams& params);
-py::object new_row_tensor(const OutputShape& shape, DType type, void** data);
+std::shared_ptr<torch_bridge::TensorDevice> tensor_device_of(const py::object& device);
+py::list to_dicts(const transforms::SampleParams& params);
+py::object new_row_tensor(const transforms::OutputShape& shape, base::DType type, void** data);
 
 // The loader and ds.at() share one native dataset.
 struct Dataset;
-std::shared_ptr<const ImageDataset> native_dataset(const py::handle& dataset);
+std::shared_ptr<const loader::ImageDataset> native_dataset(const py::handle& dataset);
 
 }  // namespace millrace::python

@@ -16,9 +16,9 @@ namespace py = pybind11;
 
 using MomentsTuple = std::tuple<int64_t, double, double>;
 
-MomentsTuple to_tuple(const Moments& moments) { return {moments.count, moments.mean + moments.low, moments.m2}; }
+MomentsTuple to_tuple(const tuning::Moments& moments) { return {moments.count, moments.mean + moments.low, moments.m2}; }
 
-Moments moments_of(const MomentsTuple& tuple) { return {std::get<0>(tuple), std::get<1>(tuple), std::get<2>(tuple)}; }
+tuning::Moments moments_of(const MomentsTuple& tuple) { return {std::get<0>(tuple), std::get<1>(tuple), std::get<2>(tuple)}; }
 
 void check(bool right, const char* what) {
   if (!right) throw Error(ErrorKind::invalid_argument, std::string("the profile is damaged: ") + what);
@@ -27,7 +27,7 @@ void check(bool right, const char* what) {
 template <class T>
 T value_of(const py::dict& dict, const char* name) { return py::cast<T>(dict[name]); }
 
-py::dict series_dict(const SeriesStats& stats) {
+py::dict series_dict(const tuning::SeriesStats& stats) {
   py::dict dict;
   dict["count"] = stats.values.count;
   dict["mean"] = stats.values.mean + stats.values.low;
@@ -42,9 +42,10 @@ py::dict series_dict(const SeriesStats& stats) {
   dict["quantiles"] = quantiles;  // for readers alone
   dict["frame"] = std::make_tuple(stats.frame.center, stats.frame.scale, stats.frame.origin);
   py::list histogram, samples, between, reach;
-  for (int bucket = 0; bucket < ValueHistogram::kBuckets; ++bucket)
-    if (const uint64_t count = stats.histogram.count(bucket)) histogram.append(std::make_tuple(bucket - ValueHistogram::kZero, count));
-  for (int f = 0; f < kFeatures; ++f) {
+  for (int bucket = 0; bucket < tuning::ValueHistogram::kBuckets; ++bucket)
+    if (const uint64_t count = stats.histogram.count(bucket))
+      histogram.append(std::make_tuple(bucket - tuning::ValueHistogram::kZero, count));
+  for (int f = 0; f < tuning::kFeatures; ++f) {
     samples.append(to_tuple(stats.samples[static_cast<size_t>(f)]));
     between.append(to_tuple(stats.between[static_cast<size_t>(f)]));
     if (stats.samples[0].count > 0)
@@ -58,8 +59,8 @@ py::dict series_dict(const SeriesStats& stats) {
   return dict;
 }
 
-SeriesStats series_of(const py::dict& dict) {
-  SeriesStats stats;
+tuning::SeriesStats series_of(const py::dict& dict) {
+  tuning::SeriesStats stats;
   stats.values = {value_of<int64_t>(dict, "count"), value_of<double>(dict, "mean"), value_of<double>(dict, "m2")};
   if (stats.values.count > 0) {
     stats.least = value_of<double>(dict, "min");
@@ -71,33 +72,33 @@ SeriesStats series_of(const py::dict& dict) {
   std::tie(stats.frame.center, stats.frame.scale, stats.frame.origin) = value_of<std::tuple<double, double, double>>(dict, "frame");
   check(stats.frame.scale > 0, "a frame has no scale");
   for (const auto& [place, count] : value_of<std::vector<std::pair<int64_t, uint64_t>>>(dict, "histogram")) {
-    check(place >= -ValueHistogram::kSide && place <= ValueHistogram::kSide, "a histogram has a bucket that there is not");
-    stats.histogram.add(static_cast<int>(place) + ValueHistogram::kZero, count);
+    check(place >= -tuning::ValueHistogram::kSide && place <= tuning::ValueHistogram::kSide, "a histogram has a bucket that there is not");
+    stats.histogram.add(static_cast<int>(place) + tuning::ValueHistogram::kZero, count);
   }
   const auto samples = value_of<std::vector<MomentsTuple>>(dict, "samples"), between = value_of<std::vector<MomentsTuple>>(dict, "between");
-  check(samples.size() == kFeatures && between.size() == kFeatures, "a series has another number of features");
-  for (size_t f = 0; f < kFeatures; ++f) {
+  check(samples.size() == tuning::kFeatures && between.size() == tuning::kFeatures, "a series has another number of features");
+  for (size_t f = 0; f < tuning::kFeatures; ++f) {
     stats.samples[f] = moments_of(samples[f]);
     stats.between[f] = moments_of(between[f]);
   }
   const auto reach = value_of<std::vector<std::pair<double, double>>>(dict, "reach");
-  check(reach.size() == (stats.samples[0].count > 0 ? kFeatures : 0), "a series has another number of features");
+  check(reach.size() == (stats.samples[0].count > 0 ? tuning::kFeatures : 0), "a series has another number of features");
   for (size_t f = 0; f < reach.size(); ++f) std::tie(stats.lowest[f], stats.highest[f]) = reach[f];
   stats.batches = value_of<int64_t>(dict, "batches");
   return stats;
 }
 
-py::dict field_dict(const FieldStats& field) {
+py::dict field_dict(const tuning::FieldStats& field) {
   py::dict dict;
-  dict["type"] = dtype_name(field.type);
+  dict["type"] = base::dtype_name(field.type);
   dict["row_shape"] = field.row_sizes;
   dict["layout"] = to_dict(field.layout);
   dict["samples"] = field.samples;
   dict["batches"] = field.batches;
   dict["other_layouts"] = field.other_layouts;
   py::list series, counts;
-  for (const SeriesStats& each : field.series) series.append(series_dict(each));
-  for (const ValueCounts& each : field.counts) {
+  for (const tuning::SeriesStats& each : field.series) series.append(series_dict(each));
+  for (const tuning::ValueCounts& each : field.counts) {
     py::dict entry;
     entry["counts"] = each.most_frequent(SIZE_MAX);
     entry["total"] = each.total();
@@ -111,9 +112,9 @@ py::dict field_dict(const FieldStats& field) {
   return dict;
 }
 
-FieldStats field_of(const py::dict& dict) {
-  FieldStats field;
-  const auto type = dtype_named(value_of<std::string>(dict, "type"));
+tuning::FieldStats field_of(const py::dict& dict) {
+  tuning::FieldStats field;
+  const auto type = base::dtype_named(value_of<std::string>(dict, "type"));
   check(type.has_value(), "a field has an unknown type");
   field.type = *type;
   field.row_sizes = value_of<std::vector<int64_t>>(dict, "row_shape");
@@ -143,7 +144,7 @@ FieldStats field_of(const py::dict& dict) {
 
 }  // namespace
 
-py::dict to_dict(const FieldLayout& layout) {
+py::dict to_dict(const tuning::FieldLayout& layout) {
   py::dict dict;
   dict["series_axis"] = layout.series_axis;
   dict["series"] = layout.series;
@@ -153,7 +154,7 @@ py::dict to_dict(const FieldLayout& layout) {
   return dict;
 }
 
-py::dict to_dict(const FeedStats& stats) {
+py::dict to_dict(const tuning::FeedStats& stats) {
   py::dict dict, fields, repeats;
   dict["samples"] = stats.samples;
   dict["batches"] = stats.batches;
@@ -170,8 +171,8 @@ py::dict to_dict(const FeedStats& stats) {
   return dict;
 }
 
-FeedStats feed_stats_of(const py::dict& dict) {
-  FeedStats stats;
+tuning::FeedStats feed_stats_of(const py::dict& dict) {
+  tuning::FeedStats stats;
   stats.samples = value_of<int64_t>(dict, "samples");
   stats.batches = value_of<int64_t>(dict, "batches");
   for (const auto& [name, field] : value_of<py::dict>(dict, "fields"))
@@ -182,12 +183,12 @@ FeedStats feed_stats_of(const py::dict& dict) {
   stats.repeats.recent = value_of<int64_t>(repeats, "recent");
   stats.repeats.comparisons = value_of<int64_t>(repeats, "comparisons");
   const auto registers = value_of<std::string>(repeats, "registers");
-  check(registers.size() == Repeats::kRegisters, "its registers are of another number");
+  check(registers.size() == tuning::Repeats::kRegisters, "its registers are of another number");
   std::copy(registers.begin(), registers.end(), stats.repeats.registers.begin());
   return stats;
 }
 
-py::dict to_dict(const DriftAlarm& alarm) {
+py::dict to_dict(const tuning::DriftAlarm& alarm) {
   py::dict dict;
   dict["field"] = alarm.field;
   dict["kind"] = alarm.kind;

@@ -14,24 +14,17 @@
 namespace millrace::python {
 namespace {
 
-DType known_type(const std::string& name) {
-  const auto type = dtype_named(name);
+base::DType known_type(const std::string& name) {
+  const auto type = base::dtype_named(name);
   if (!type) throw py::value_error("dtype '" + name + "' is not one that batches can have");
   return *type;
 }
 
 // Where the rows of a tensor or array lie now.
-RowTable rows_now(const py::object& owner) {
-  if (!py::isinstance<py::array>(owner)) return tensor_rows(owner.ptr());
+collate::RowTable rows_now(const py::object& owner) {
+  if (!py::isinstance<py::array>(owner)) return torch_bridge::tensor_rows(owner.ptr());
   const auto array = py::reinterpret_borrow<py::array>(owner);
   return {static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)};
-}
-
-// An array that is a read-only view of something else cannot be resized.
-bool may_move(const py::object& owner) {
-  if (!py::isinstance<py::array>(owner)) return true;
-  const auto array = py::reinterpret_borrow<py::array>(owner);
-  return array.owndata() || array.writeable();
 }
 
 template <class T>
@@ -40,16 +33,18 @@ std::optional<T> given(const py::dict& options, const char* name) {
   return py::cast<T>(options[name]);
 }
 
-// The stretch of memory that a table's rows lie in.
-std::pair<const uint8_t*, const uint8_t*> span_of(const RowTable& table, size_t row_bytes) {
+// The stretch of memory that a table's rows lie in, each from `begin` to `end` of its address.
+std::pair<const uint8_t*, const uint8_t*> span_of(const collate::RowTable& table, int64_t begin, int64_t end) {
   if (table.rows == 0) return {table.base, table.base};
   const uint8_t* const last = table.base + (table.rows - 1) * table.stride_bytes;
-  return {std::min(table.base, last), std::max(table.base, last) + row_bytes};
+  return {std::min(table.base, last) + begin, std::max(table.base, last) + end};
 }
 
+bool is_array(const py::object& object) { return py::isinstance<py::array>(object); }
+
 py::array_t<int64_t> positions(const py::array& numbers, const std::string& dtype, int64_t value) {
-  const DType type = known_type(dtype);
-  const auto size = static_cast<py::ssize_t>(dtype_bytes(type));
+  const base::DType type = known_type(dtype);
+  const auto size = static_cast<py::ssize_t>(base::dtype_bytes(type));
   if (numbers.ndim() != 1 || numbers.itemsize() != size || (numbers.size() > 1 && numbers.strides(0) != size))
     throw py::value_error("numbers are a dense array of one dimension, of the dtype that is named");
   std::vector<int64_t> found;
@@ -58,70 +53,137 @@ py::array_t<int64_t> positions(const py::array& numbers, const std::string& dtyp
     const void* const data = numbers.data();
     const auto count = static_cast<size_t>(numbers.size());
     const py::gil_scoped_release release;
-    whole = find_all(data, type, count, value, found);
+    whole = collate::find_all(data, type, count, value, found);
   }
   if (!whole) throw Error(ErrorKind::corrupt_data, "the file was cut short while it was read; write a new one beside it instead");
   return py::array_t<int64_t>(static_cast<py::ssize_t>(found.size()), found.data());
 }
 
-void advise(const MappedFile& file, const std::string& access) {
-  file.advise(access == "random"       ? MappedFile::Access::random
-              : access == "sequential" ? MappedFile::Access::sequential
-                                       : MappedFile::Access::normal);
+void advise(const io::MappedFile& file, const std::string& access) {
+  file.advise(access == "random"       ? io::MappedFile::Access::random
+              : access == "sequential" ? io::MappedFile::Access::sequential
+                                       : io::MappedFile::Access::normal);
 }
 
 }  // namespace
 
-GatherField::GatherField(const py::tuple& parts) {
+GatherField::Owner GatherField::owner_of(py::object object) {
+  Owner owner;
+  if (!is_array(object)) {
+    owner.form = torch_bridge::form_of(object.ptr());
+  } else {
+    const auto array = py::reinterpret_borrow<py::array>(object);
+    owner.form.sizes.assign(array.shape(), array.shape() + array.ndim());
+    owner.form.strides.assign(array.strides(), array.strides() + array.ndim());
+    owner.dtype = array.dtype();
+    // A read-only view of something else cannot be resized.
+    owner.movable = array.owndata() || array.writeable();
+  }
+  owner.object = std::move(object);
+  return owner;
+}
+
+// How a row of `owner` lies. Its form may be another than the field's (a flat array), if its rows are dense.
+collate::StridedRow GatherField::strided_row(const Owner& owner, size_t item_bytes) const {
+  const auto item = is_array(owner.object) ? int64_t{1} : static_cast<int64_t>(item_bytes);
+  std::vector<collate::RowAxis> axes;
+  for (size_t axis = 1; axis < owner.form.sizes.size(); ++axis)
+    axes.push_back({owner.form.sizes[axis], owner.form.strides[axis] * item});
+  return collate::StridedRow(axes, item_bytes);
+}
+
+GatherField::GatherField(const py::tuple& parts, io::FileMappings& mappings) {
   const auto [tables, map, shape, dtype, from_file, options] =
       py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string, bool, py::dict>>(parts);
   row_shape_ = shape;
   mapped = from_file;
-  RowMakerOptions maker;
+  collate::RowMakerOptions maker;
   maker.stored = known_type(dtype);
   maker.made = type = known_type(given<std::string>(options, "made").value_or(dtype));
   maker.elements = 1;
   for (const int64_t size : row_shape_) maker.elements *= static_cast<size_t>(size);
-  native.row_bytes = maker.elements * dtype_bytes(maker.stored);
+  native.row_bytes = maker.elements * base::dtype_bytes(maker.stored);
+  row_end_ = static_cast<int64_t>(native.row_bytes);
+  std::optional<collate::StridedRow> first;
   for (const py::handle part : tables) {
-    owners_.push_back(py::reinterpret_borrow<py::object>(part));
-    native.tables.push_back(rows_now(owners_.back()));
-    if (may_move(owners_.back())) movable_.push_back(owners_.size() - 1);
+    Owner& owner = owners_.emplace_back(owner_of(py::reinterpret_borrow<py::object>(part)));
+    owner.may_be_mapped = hold(owner.object);
+    native.tables.push_back(rows_now(owner.object));
+    collate::StridedRow row = strided_row(owner, base::dtype_bytes(maker.stored));
+    const bool empty = native.tables.back().rows == 0;
+    if (row.row_bytes() != native.row_bytes || (!empty && first && row != *first))
+      throw py::value_error("the tables of a field hold rows of its shape, whose values lie in the same way");
+    if (!first && !empty) first = std::move(row);
   }
-  native.ends = table_ends(native.tables);
+  if (first && !first->is_dense()) {
+    row_begin_ = first->begin();
+    row_end_ = first->end();
+    maker.strided = std::move(first);
+  }
+  native.ends = collate::table_ends(native.tables);
   if (!map.is_none()) {
     map_ = py::cast<Int64Array>(map);
+    hold(*map_);
     native.map = std::span(map_->data(), static_cast<size_t>(map_->size()));
   }
   maker.highest = given<int64_t>(options, "highest");
   if (const auto excluded = given<py::tuple>(options, "excluded")) {
     const auto [separator, behind, value] = py::cast<std::tuple<std::optional<int64_t>, int64_t, int64_t>>(*excluded);
-    maker.excluded = Exclusion{separator, behind, value};
+    maker.excluded = collate::Exclusion{separator, behind, value};
   }
   maker.guarded = mapped;
-  if (!mapped && maker.made == maker.stored && !maker.highest && !maker.excluded) return;
-  reads_ahead = mapped && given<bool>(options, "reads_ahead").value_or(false);
-  add_files(options, maker);
+  add_files(options, mappings, maker);
+  if (!maker.guarded && maker.made == maker.stored && !maker.highest && !maker.excluded && !maker.strided) return;
+  reads_ahead = mapped && !maker.strided && given<bool>(options, "reads_ahead").value_or(false);
   maker_.emplace(std::move(maker));
 }
 
-void GatherField::add_files(const py::dict& options, RowMakerOptions& maker) {
+bool GatherField::hold(py::object memory) {
+  while (!memory.is_none()) {
+    if (is_array(memory)) {
+      kept_.push_back(py::weakref(memory));
+      memory = memory.attr("base");
+    } else if (torch_bridge::is_tensor(memory.ptr())) {
+      held_.push_back(torch_bridge::hold_memory(memory.ptr()));
+      return torch_bridge::may_be_mapped(memory.ptr());
+    } else if (PyObject_CheckBuffer(memory.ptr())) {
+      kept_.push_back(py::reinterpret_steal<py::object>(PyMemoryView_FromObject(memory.ptr())));
+      if (!kept_.back()) throw py::error_already_set();
+      return true;
+    } else if (memory = py::getattr(memory, "base", py::none()); memory.is_none()) {  // numpy's as_strided() leaves one
+      return true;
+    }
+  }
+  return false;  // an array that has memory of its own
+}
+
+// Files are those that Python names, and those that the system knows of. `maker` is guarded when there are any.
+void GatherField::add_files(const py::dict& options, io::FileMappings& mappings, collate::RowMakerOptions& maker) {
   const auto files = given<py::sequence>(options, "files");
   const auto borders = given<py::sequence>(options, "borders");
   for (size_t i = 0; i < native.tables.size(); ++i) {
-    const auto [begin, end] = span_of(native.tables[i], native.row_bytes);
-    RowFile file{begin, end, {}, -1, {}, begin, {}};
-    if (files && !(*files)[i].is_none()) {
-      const py::object given_file = (*files)[i];
-      if (py::isinstance<MappedFile>(given_file)) {
-        auto mapping = py::cast<std::shared_ptr<const MappedFile>>(given_file);
-        file.begin = mapping->bytes().data();
-        file.end = file.begin + mapping->bytes().size();
-        file.path = mapping->path();
-        file.offset = 0;
-        file.shrank = [mapping] { return mapping->shrank(); };
-      } else {
-        file.path = from_path(given_file);
+    const auto [begin, end] = span_of(native.tables[i], row_begin_, row_end_);
+    if (begin == end) continue;
+    collate::RowFile file{begin, end, {}, -1, {}, begin, {}};
+    const py::object given_file = files ? py::object((*files)[i]) : py::none();
+    if (py::isinstance<io::MappedFile>(given_file)) {
+      auto mapping = py::cast<std::shared_ptr<const io::MappedFile>>(given_file);
+      file.begin = mapping->bytes().data();
+      file.end = file.begin + mapping->bytes().size();
+      file.path = mapping->path();
+      file.offset = 0;
+      file.shrank = [mapping] { return mapping->shrank(); };
+    } else {
+      const auto mapping = owners_[i].may_be_mapped ? mappings.at(begin) : std::nullopt;
+      if (!given_file.is_none()) file.path = from_path(given_file);
+      else if (mapping) file.path = mapping->path;
+      if (mapping) {
+        maker.guarded = true;
+        mapped |= mapping->on_disk;
+        file.offset = mapping->offset + (begin - mapping->begin);
+        file.shrank = [watch = io::ShrinkWatch(mapping->path, file.offset + (end - begin))] { return watch.shrank(); };
+      } else if (!maker.guarded) {
+        continue;
       }
     }
     if (borders && !(*borders)[i].is_none()) {
@@ -131,20 +193,34 @@ void GatherField::add_files(const py::dict& options, RowMakerOptions& maker) {
       file.borders = std::span(array.data(), static_cast<size_t>(array.size()));
     }
     // Several tables may lie in one file.
-    const auto same = std::find_if(maker.files.begin(), maker.files.end(), [&](const RowFile& f) { return f.begin == file.begin; });
+    const auto same =
+        std::find_if(maker.files.begin(), maker.files.end(), [&](const collate::RowFile& f) { return f.begin == file.begin; });
     if (same == maker.files.end() || file.offset < 0) maker.files.push_back(std::move(file));
   }
 }
 
+bool GatherField::has_its_form(const Owner& owner) {
+  if (!is_array(owner.object)) return torch_bridge::has_form(owner.object.ptr(), owner.form);
+  const auto array = py::reinterpret_borrow<py::array>(owner.object);
+  const auto& sizes = owner.form.sizes;
+  const auto& strides = owner.form.strides;
+  return array.dtype().is(owner.dtype) && std::equal(sizes.begin(), sizes.end(), array.shape(), array.shape() + array.ndim()) &&
+         std::equal(strides.begin(), strides.end(), array.strides(), array.strides() + array.ndim());
+}
+
 bool GatherField::in_place() const {
-  for (const size_t i : movable_)
-    if (const RowTable now = rows_now(owners_[i]); now != native.tables[i] || (now.base == nullptr && !empty(now))) return false;
+  for (size_t i = 0; i < owners_.size(); ++i) {
+    const Owner& owner = owners_[i];
+    if (!owner.movable) continue;
+    if (!has_its_form(owner)) return false;
+    if (const collate::RowTable now = rows_now(owner.object); now != native.tables[i] || (now.base == nullptr && !empty(now))) return false;
+  }
   return true;
 }
 
 void GatherField::write(std::span<const uint8_t* const> rows, uint8_t* out) const {
   if (maker_) maker_->make(rows, out, false);
-  else gather_rows(rows, native.row_bytes, out);
+  else collate::gather_rows(rows, native.row_bytes, out);
 }
 
 void GatherField::read_ahead(std::span<const uint8_t* const> rows) const {
@@ -156,17 +232,17 @@ void GatherField::read_ahead(std::span<const uint8_t* const> rows) const {
 }
 
 void bind_mapped_files(py::module_& m) {
-  py::class_<MappedFile, std::shared_ptr<MappedFile>>(m, "MappedFile", py::buffer_protocol())
-      .def(py::init([](py::handle path) { return std::make_shared<MappedFile>(from_path(path)); }), py::arg("path"))
-      .def_property_readonly("path", [](const MappedFile& file) { return to_path(file.path()); })
-      .def_property_readonly("size", [](const MappedFile& file) { return file.bytes().size(); })
+  py::class_<io::MappedFile, std::shared_ptr<io::MappedFile>>(m, "MappedFile", py::buffer_protocol())
+      .def(py::init([](py::handle path) { return std::make_shared<io::MappedFile>(from_path(path)); }), py::arg("path"))
+      .def_property_readonly("path", [](const io::MappedFile& file) { return to_path(file.path()); })
+      .def_property_readonly("size", [](const io::MappedFile& file) { return file.bytes().size(); })
       .def("advise", &advise, py::arg("access"))
-      .def_buffer([](const MappedFile& file) {
+      .def_buffer([](const io::MappedFile& file) {
         return py::buffer_info(const_cast<uint8_t*>(file.bytes().data()), 1, py::format_descriptor<uint8_t>::format(), 1,
                                {static_cast<py::ssize_t>(file.bytes().size())}, {py::ssize_t{1}}, true);
       });
   m.def("positions", &positions, py::arg("numbers"), py::arg("dtype"), py::arg("value"));
-  m.def("widens", [](const std::string& from, const std::string& to) { return widens(known_type(from), known_type(to)); },
+  m.def("widens", [](const std::string& from, const std::string& to) { return collate::widens(known_type(from), known_type(to)); },
         py::arg("stored"), py::arg("made"));
 }
 

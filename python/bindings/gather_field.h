@@ -11,7 +11,9 @@
 #include "bindings.h"
 #include "collate/row_gather.h"
 #include "collate/row_maker.h"
+#include "io/file_mapping.h"
 #include "torch_bridge/tensor.h"
+#include "torch_bridge/tensor_memory.h"
 
 namespace millrace::python {
 
@@ -22,12 +24,12 @@ void bind_mapped_files(py::module_& m);
 // (tables, index map, shape of a row, stored dtype, whether they lie in mapped files, dict of what _core.pyi says for it)
 class GatherField {
  public:
-  explicit GatherField(const py::tuple& parts);
+  GatherField(const py::tuple& parts, io::FileMappings& mappings);
 
-  // False: a tensor was resized, or its memory exchanged or let go, since this was made.
+  // False: a tensor or array has other memory, another form or another element type than when this was made.
   bool in_place() const;
   size_t made_bytes() const { return maker_ ? maker_->made_bytes() : native.row_bytes; }  // of a row of the batch
-  const RowMaker* maker() const { return maker_ ? &*maker_ : nullptr; }
+  const collate::RowMaker* maker() const { return maker_ ? &*maker_ : nullptr; }
   void write(std::span<const uint8_t* const> rows, uint8_t* out) const;
   // Asks the system to read the rows from disk, without waiting.
   void read_ahead(std::span<const uint8_t* const> rows) const;
@@ -38,21 +40,39 @@ class GatherField {
     return sizes;
   }
 
-  RowField native;
-  DType type = DType::f32;  // of batches
-  bool mapped = false;      // into memory from a file
+  collate::RowField native;
+  base::DType type = base::DType::f32;  // of batches
+  bool mapped = false;      // into memory from a file that may have to be read
   bool reads_ahead = false;
 
  private:
-  bool empty(const RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
-  void add_files(const py::dict& options, RowMakerOptions& maker);
+  // A table: whose rows they are, and what form they had.
+  struct Owner {
+    py::object object;
+    torch_bridge::TensorField form;     // strides in elements for a tensor; in bytes for an array, whose type is
+    py::object dtype;     // this one
+    bool movable = true;  // may be given other memory
+    bool may_be_mapped = true;  // from a file
+  };
 
-  std::vector<py::object> owners_;  // one per table of `native`
-  std::vector<size_t> movable_;     // owners that may be given other memory
-  std::optional<Int64Array> map_;   // what native.map looks at
-  std::vector<py::object> kept_;    // files, and arrays of borders
+  bool empty(const collate::RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
+  static Owner owner_of(py::object object);
+  collate::StridedRow strided_row(const Owner& owner, size_t item_bytes) const;
+  static bool has_its_form(const Owner& owner);
+  // What a tensor or array lies in stays while this lives. Returns whether it may be a mapped file.
+  bool hold(py::object memory);
+  void add_files(const py::dict& options, io::FileMappings& mappings, collate::RowMakerOptions& maker);
+
+  std::vector<Owner> owners_;      // one per table of `native`
+  std::optional<Int64Array> map_;  // what native.map looks at
+  // Threads read the memory without the GIL, while the user may do anything to the objects that it belongs to. So that it stays: torch's
+  // storages are kept by owners of their own; of numpy's arrays there are weak references, which make resize() an error; and
+  // buffers are exported, which makes an error of closing or resizing a map, a bytearray or a memoryview.
+  std::vector<std::shared_ptr<const void>> held_;
+  std::vector<py::object> kept_;  // weak references and exports; files, and arrays of borders
   std::vector<int64_t> row_shape_;
-  std::optional<RowMaker> maker_;
+  int64_t row_begin_ = 0, row_end_ = 0;  // the bytes of a row, from its address on
+  std::optional<collate::RowMaker> maker_;
 };
 
 }  // namespace millrace::python

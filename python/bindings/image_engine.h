@@ -10,16 +10,21 @@
 #include <vector>
 
 #include "bindings.h"
+#include "gil_at_exit.h"
 
 namespace millrace::python {
 
 template <class Native>
 struct ImageEngine {
   std::unique_ptr<Native> native;
-  std::shared_ptr<const ImageDataset> dataset;
-  std::vector<RowKey> keys;  // of the batch that next() gave last
+  std::shared_ptr<const loader::ImageDataset> dataset;
+  std::vector<loader::RowKey> keys;  // of the batch that next() gave last
 
   ~ImageEngine() {
+    if (interpreter_is_going()) {  // what its end did not close may have a worker that waits for the GIL for ever
+      static_cast<void>(native.release());
+      return;
+    }
     // Joining waits for workers, and a worker may be waiting for the GIL inside a fallback decode.
     py::gil_scoped_release release;
     native.reset();
@@ -64,11 +69,11 @@ struct ImageEngine {
     }();
     constexpr std::array<const char*, 3> kDoing{"idle", "read", "make"};
     py::list threads;
-    for (const LoaderMoment::Thread& thread : now.threads) {
+    for (const loader::LoaderMoment::Thread& thread : now.threads) {
       py::dict entry;
       entry["doing"] = kDoing[static_cast<size_t>(thread.doing)];
       entry["seconds"] = thread.seconds;
-      if (thread.doing != Doing::nothing) {
+      if (thread.doing != trace::Doing::nothing) {
         entry["index"] = thread.index;
         entry["sample_seconds"] = thread.sample_seconds;
         entry["path"] = to_path(name_of(thread.index));

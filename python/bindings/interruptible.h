@@ -15,10 +15,10 @@ inline constexpr int kSignalSliceMs = 50;  // how long Ctrl-C may go unseen
 // after `timeout` seconds; zero or less waits for ever.
 template <class Attempt>
 auto wait_interruptibly(double timeout, Attempt&& attempt) {
-  const int64_t deadline = timeout > 0 ? now_ns() + static_cast<int64_t>(timeout * 1e9) : 0;
+  const int64_t deadline = timeout > 0 ? base::now_ns() + static_cast<int64_t>(timeout * 1e9) : 0;
   for (;;) {
     int slice = kSignalSliceMs;
-    if (deadline) slice = static_cast<int>(std::clamp<int64_t>((deadline - now_ns()) / 1'000'000, 0, kSignalSliceMs));
+    if (deadline) slice = static_cast<int>(std::clamp<int64_t>((deadline - base::now_ns()) / 1'000'000, 0, kSignalSliceMs));
     using Status = decltype(attempt(0));
     Status status;
     {
@@ -27,7 +27,7 @@ auto wait_interruptibly(double timeout, Attempt&& attempt) {
     }
     if (status != Status::pending) return status;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (deadline && now_ns() >= deadline) {
+    if (deadline && base::now_ns() >= deadline) {
       PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
       throw py::error_already_set();
     }

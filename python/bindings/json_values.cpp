@@ -25,9 +25,9 @@ py::object owned(PyObject* object) {
 
 struct NotUtf8 {};
 
-py::object tensor_of(const std::vector<int64_t>& sizes, DType type, const uint8_t* bytes, size_t size) {
+py::object tensor_of(const std::vector<int64_t>& sizes, base::DType type, const uint8_t* bytes, size_t size) {
   void* data = nullptr;
-  py::object tensor = owned(new_tensor(sizes, type, &data));
+  py::object tensor = owned(torch_bridge::new_tensor(sizes, type, &data));
   if (size > 0) std::memcpy(data, bytes, size);
   return tensor;
 }
@@ -93,20 +93,20 @@ py::object JsonValues::build(const uint8_t*& at) {
   }
 }
 
-py::object JsonValues::list_of(const JsonField& field, std::span<const uint8_t> bytes) const {
-  const size_t element = json_row_bytes(field);
+py::object JsonValues::list_of(const json::JsonField& field, std::span<const uint8_t> bytes) const {
+  const size_t element = json::json_row_bytes(field);
   std::vector<int64_t> sizes{static_cast<int64_t>(element == 0 ? 0 : bytes.size() / element)};
   sizes.insert(sizes.end(), field.shape.begin(), field.shape.end());
   return tensor_of(sizes, field.type, bytes.data(), bytes.size());
 }
 
-py::object JsonValues::value(size_t number, const JsonColumn& column, size_t row) {
-  const JsonField& field = fields_[number];
-  const JsonColumn::Value& place = column.values[row];
+py::object JsonValues::value(size_t number, const json::JsonColumn& column, size_t row) {
+  const json::JsonField& field = fields_[number];
+  const json::JsonColumn::Value& place = column.values[row];
   const std::span<const uint8_t> bytes(column.bytes.data() + place.begin, place.bytes);
-  if (field.kind == JsonKind::list) return list_of(field, bytes);
+  if (field.kind == json::JsonKind::list) return list_of(field, bytes);
   try {
-    if (field.kind == JsonKind::text) return text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, place.ascii);
+    if (field.kind == json::JsonKind::text) return text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, place.ascii);
     const uint8_t* at = bytes.data();
     return build(at);
   } catch (const NotUtf8&) {
@@ -115,13 +115,13 @@ py::object JsonValues::value(size_t number, const JsonColumn& column, size_t row
 }
 
 py::object JsonValues::number(size_t number, const uint8_t* data) {
-  const JsonField& field = fields_[number];
-  if (!field.shape.empty()) return tensor_of(field.shape, field.type, data, json_row_bytes(field));
+  const json::JsonField& field = fields_[number];
+  if (!field.shape.empty()) return tensor_of(field.shape, field.type, data, json::json_row_bytes(field));
   const uint8_t* at = data;
-  if (field.type == DType::b8) return py::bool_(*data != 0);
-  if (field.type == DType::i64) return owned(PyLong_FromLongLong(take<int64_t>(at)));
-  if (field.type == DType::f64) return owned(PyFloat_FromDouble(take<double>(at)));
-  const py::dtype type(dtype_name(field.type));
+  if (field.type == base::DType::b8) return py::bool_(*data != 0);
+  if (field.type == base::DType::i64) return owned(PyLong_FromLongLong(take<int64_t>(at)));
+  if (field.type == base::DType::f64) return owned(PyFloat_FromDouble(take<double>(at)));
+  const py::dtype type(base::dtype_name(field.type));
   return py::array(type, std::vector<py::ssize_t>{}, data).attr("__getitem__")(py::tuple());
 }
 

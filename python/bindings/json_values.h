@@ -16,11 +16,11 @@ namespace millrace::python {
 
 class JsonValues {
  public:
-  explicit JsonValues(const std::vector<JsonField>& fields) : fields_(fields) {}
+  explicit JsonValues(const std::vector<json::JsonField>& fields) : fields_(fields) {}
 
   // Of the row of a column that is not of kind number. A null object: the text is no UTF-8 after all (a lone half of a surrogate pair),
   // which is the caller's to read another way.
-  py::object value(size_t field, const JsonColumn& column, size_t row);
+  py::object value(size_t field, const json::JsonColumn& column, size_t row);
 
   // Of kind number, as a sample has it: an int, float or bool where one of torch's own numbers has that type, else a numpy scalar; for
   // shapes a tensor.
@@ -30,9 +30,9 @@ class JsonValues {
   py::object text(std::string_view content, bool ascii) const;
   py::object key(std::string_view name);
   py::object build(const uint8_t*& at);
-  py::object list_of(const JsonField& field, std::span<const uint8_t> bytes) const;
+  py::object list_of(const json::JsonField& field, std::span<const uint8_t> bytes) const;
 
-  const std::vector<JsonField>& fields_;
+  const std::vector<json::JsonField>& fields_;
   struct Known {
     std::string name;
     py::object object;

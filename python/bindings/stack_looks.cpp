@@ -42,7 +42,7 @@ int offset_of(PyFrameObject* frame) {
 }
 
 // What native code books itself needs no looks.
-bool is_pythons(int stage) { return stage == static_cast<int>(Stage::sample) || stage == static_cast<int>(Stage::collate); }
+bool is_pythons(int stage) { return stage == static_cast<int>(trace::Stage::sample) || stage == static_cast<int>(trace::Stage::collate); }
 
 py::tuple to_tuple(const Frames& frames) {
   py::tuple tuple(frames.size());
@@ -87,18 +87,18 @@ Frames frames_of(PyThreadState* thread, size_t most, bool to_users) {
 
 StackLooks& StackLooks::here() {
   static StackLooks* looks = nullptr;  // made and exchanged with the GIL held
-  if (looks == nullptr || looks->generation_ != fork_generation()) looks = new StackLooks;
+  if (looks == nullptr || looks->generation_ != core::fork_generation()) looks = new StackLooks;
   return *looks;
 }
 
-StackLooks::StackLooks() : generation_(fork_generation()), random_(static_cast<uint64_t>(now_ns()) | 1) {
+StackLooks::StackLooks() : generation_(core::fork_generation()), random_(static_cast<uint64_t>(base::now_ns()) | 1) {
   if (pthread_getcpuclockid(pthread_self(), &cpu_clock_) != 0) cpu_clock_ = CLOCK_THREAD_CPUTIME_ID;
 }
 
 void StackLooks::enter() {
   const std::lock_guard lock(mutex_);
   open_ = true;
-  clock_ = current_stage_clock;
+  clock_ = trace::current_stage_clock;
   if (!thread_.joinable()) {
     stopping_ = false;
     thread_ = std::thread([this] { tick(); });
@@ -138,20 +138,20 @@ std::vector<StackLook> StackLooks::take() { return std::exchange(taken_, {}); }
 
 void StackLooks::tick() {
   std::unique_lock lock(mutex_);
-  int64_t last = now_ns();
+  int64_t last = base::now_ns();
   while (!stopping_) {
     if (!open_) {
       asleep_ = true;
       changed_.wait(lock, [this] { return open_ || stopping_; });
       asleep_ = false;
-      last = now_ns();
+      last = base::now_ns();
       continue;
     }
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;  // xorshift: a fixed rhythm could be the loop's own
     const int64_t mean = pace_ns_ > 0 ? pace_ns_ : std::clamp(kQuickGapNs * looks_ / kQuickLooks, kQuickGapNs, kGapNs);
     changed_.wait_for(lock, std::chrono::nanoseconds(mean / 2 + static_cast<int64_t>(random_ % static_cast<uint64_t>(mean))),
                       [this] { return stopping_; });
-    const int64_t now = now_ns();
+    const int64_t now = base::now_ns();
     if (open_ && !stopping_ && (clock_ == nullptr || is_pythons(clock_->row().stage.load(std::memory_order_relaxed)))) {
       due_ns_ += now - last;
       if (!asked_ && ask_main_thread(&look)) {
@@ -174,7 +174,7 @@ int StackLooks::look(void*) {
     looks.asked_ = false;
     ++looks.looks_;
     weight = std::exchange(looks.due_ns_, 0);
-    const int64_t waited = now_ns() - looks.asked_at_;
+    const int64_t waited = base::now_ns() - looks.asked_at_;
     const int64_t ran = cpu_ns(looks.cpu_clock_) - looks.cpu_at_;
     if (waited > kPromptNs) busy = std::min(1.0, static_cast<double>(ran) / static_cast<double>(waited));
   }

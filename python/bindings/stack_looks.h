@@ -52,7 +52,7 @@ class StackLooks {
   std::condition_variable changed_;
   std::thread thread_;
   bool open_ = false, stopping_ = false, asleep_ = false, asked_ = false;
-  StageClock* clock_ = nullptr;  // the main thread's, while a stretch is open
+  trace::StageClock* clock_ = nullptr;  // the main thread's, while a stretch is open
   int64_t pace_ns_ = 0;
   int64_t due_ns_ = 0;  // ticks since the last look
   int64_t asked_at_ = 0, cpu_at_ = 0;

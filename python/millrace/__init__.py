@@ -9,7 +9,7 @@ from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
 from .benching import bench
 from .dataloader import DataLoader
-from .errors import CorruptDataError, UnavailableError
+from .errors import CorruptDataError, StateError, UnavailableError
 from .estimate import Estimate, estimate
 from .feed import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
 from .flight.recorder import FlightRecorder
@@ -37,6 +37,7 @@ __all__ = [
     "FlightRecorder",
     "FrozenList",
     "Pad",
+    "StateError",
     "UnavailableError",
     "bench",
     "cpu_budget",

@@ -64,9 +64,12 @@ class TarIndex:
     @staticmethod
     def load(path: str) -> "TarIndex":
         """What save() wrote; CorruptDataError for anything else."""
-    def save(self, path: str) -> None:
+    def save(self, path: str, mark: int = 0) -> None:
         """The file appears whole or not at all."""
     def __len__(self) -> int: ...
+    @property
+    def mark(self) -> int:
+        """content_mark() of its archive; 0: it was made of one in a store."""
     @property
     def shard_bytes(self) -> int:
         """Size of the archive that this is the index of."""
@@ -85,15 +88,21 @@ class TarSamples(SampleFiles):
     def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[TarIndex], suffixes: Sequence[str]) -> None:
         """CorruptDataError names a sample that has none of them."""
 
+def content_mark(source: Union[str, os.PathLike[str], ByteSource]) -> int:
+    """A checksum over the size and some places of a file: what is kept beside a file tells by it that another took the file's place."""
+
 class LineIndex:
     """Where the lines of a plain file begin; 4 bytes a line. src/sources/line_index.h has the rules."""
 
     @staticmethod
     def load(path: str) -> "LineIndex":
         """What save() wrote; CorruptDataError for anything else."""
-    def save(self, path: str) -> None:
+    def save(self, path: str, mark: int = 0) -> None:
         """The file appears whole or not at all."""
     def __len__(self) -> int: ...
+    @property
+    def mark(self) -> int:
+        """What it was saved with: content_mark() of its file; 0: nothing."""
     @property
     def source_bytes(self) -> int:
         """Size of the file that this is the index of."""
@@ -119,7 +128,8 @@ class LineIndexBuilder:
 class Unpacking:
     """Writes what a gzip or zstd file unpacks to to the descriptor `fd`, step by step."""
 
-    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], fd: int) -> None: ...
+    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], fd: int, into: str = "") -> None:
+        """`into`: the file or folder that a full disk is told of."""
     @property
     def packed(self) -> bool:
         """By the file's first bytes."""
@@ -342,8 +352,8 @@ def list_image_folder(
 def decode_image(data: Union[bytes, bytearray, memoryview], mode: str = "RGB") -> Optional[NDArray[np.uint8]]:
     """The picture in a JPEG, PNG or WebP file's bytes: (height, width, 3) uint8, equal to Pillow's open(...).convert("RGB"), EXIF not applied.
 
-    None: ask Pillow, whose verdict counts: another format, a damaged PNG or WebP (Pillow reads some), metadata or an animation out of the
-    ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError for a damaged JPEG; ValueError for any other mode.
+    None: ask Pillow, whose verdict counts: another format, a damaged file (Pillow reads some), metadata, an animation or a JPEG out of the
+    ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError for a JPEG of more than 500 scans; ValueError for any other mode.
     """
 
 class ImagePipeline:
@@ -504,8 +514,9 @@ class RowGather:
     """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
 
     Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files, options). Tables are tensors on
-    the CPU or numpy arrays of that dtype, their rows dense; their rows are counted through. The map, int64 of shape (samples,), leads
-    from samples to rows; None: the same. Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files,
+    the CPU or numpy arrays of that dtype; their rows are counted through, and the values of a row lie in the same way in all of them.
+    While it lives they keep their memory, whatever is done to tensors; numpy's resize() and closing a map are errors (ValueError,
+    BufferError). The map, int64 of shape (samples,), leads from samples to rows; None: the same. Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files,
     by the threads. Without threads, larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]`
     is 0 before.
 
@@ -530,7 +541,7 @@ class RowGather:
         """Throws away what is outstanding."""
     def submit(self, indices: Any) -> bool:
         """One more batch. False, and nothing is submitted, unless `indices` is a list or tuple of ints or numpy.int64, or an int64
-        array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where they lay at first."""
+        array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where and as they lay at first."""
     def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, ...]]:
         """One tensor (n, *row shape) per field, or None when nothing is outstanding. Ctrl-C and TimeoutError as in Loader."""
     def set_limits(self, threads: int, slots: int) -> None:
@@ -596,6 +607,9 @@ def cpu_budget() -> dict[str, Any]:
 
 def empty_cache() -> int:
     """Frees slots kept for the next loader; returns their bytes."""
+
+def end_with_process(process: int, grace_ms: int) -> bool:
+    """From here on, this process gets SIGKILL so long after the end of another; once per process. False: there is no thread for it."""
 
 def memory_budget() -> tuple[int, str]:
     """(bytes, whose limit): what may still be taken before the machine or a memory cgroup is full."""
@@ -705,6 +719,11 @@ class SharedRing:
     @property
     def lent_slots(self) -> int: ...
     @property
+    def retired_slots(self) -> int:
+        """Those that came back while forked children may still read them."""
+    def crowded(self, working_set: int) -> bool:
+        """Whether a batch should be copied out of its slot: fewer are free, or children keep as many."""
+    @property
     def memory_bytes(self) -> int: ...
     def take(self) -> int:
         """A free slot, or -1."""
@@ -768,15 +787,6 @@ class TurnGate:
     def closed(self) -> bool: ...
     def end(self) -> None:
         """One task that began has ended."""
-
-class ForkRecord:
-    """Slots, of all rings, that are held back for children forked between begin() and end() on this thread, until release()."""
-
-    def __init__(self) -> None: ...
-    def begin(self) -> None: ...
-    def end(self) -> None: ...
-    def release(self) -> None:
-        """These children have ended."""
 
 class BatchFields:
     """Where a batch's tensors lie in its slot: (offset, torch's number of the element type, sizes[, strides]) each.

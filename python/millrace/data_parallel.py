@@ -42,6 +42,11 @@ def part_of(process_group: Any, mesh_dim: Union[None, str, tuple[str, ...]]) -> 
     return _part_of_mesh(process_group, mesh_dim)
 
 
+def rank_of(loader: Any) -> int:
+    """Which part a loader that was given a process_group reads; 0 for any other."""
+    return 0 if loader.process_group is None else part_of(loader.process_group, loader.mesh_dim).rank
+
+
 def _part_of_mesh(mesh: Any, mesh_dim: Union[None, str, tuple[str, ...]]) -> Part:
     names = tuple(mesh.mesh_dim_names or ())
     if mesh_dim is None and mesh.ndim == 1:

@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from .advice import Advice, advice_of
 from .arguments import checked_arguments
+from .checksum import signed, verified
 from .data_parallel import part_of, sampler_of_part
 from .devices import Device, device_of
 from .errors import UnavailableError
@@ -257,7 +258,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         record = RunRecord(self._engine_name(plan), ledger)
         ledger.native = plan.job is not None
         record.tuning = self._millrace_tuning = tuning_of(self, plan, record.engine)
-        saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved)
+        saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved, verify=False)
         streams = isinstance(plan.job, StreamJob)
         progress = Progress(seen_as_inline(self) if streams else self, saved, self._millrace_progress)
         if streams:
@@ -353,7 +354,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         Exact at every batch, whatever was prefetched. Its keys are those of torchdata's StatefulDataLoader, and "millrace" for what
         those have no place for. Holds the states of Stateful datasets, samplers and their iterators (objects with state_dict() and
         load_state_dict()). Taken inside the loop behind the last batch, it resumes to an empty rest of the epoch; taken behind the
-        loop, to the next epoch. Before the first iterator: the start of the first epoch.
+        loop, to the next epoch. Before the first iterator: the start of the first epoch. "checksum" tells whether it was damaged since.
         """
         if self._millrace_saved is not None:
             return copy.deepcopy(self._millrace_saved)
@@ -362,21 +363,24 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             progress = before_first_epoch(self)
         return progress.state(self)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any], verify: bool = True) -> None:
         """The next `iter(loader)` goes on where `state_dict` was taken, and the present iterator is given up. {}: only that.
 
         Generators that were given to the loader or its sampler are set to where they were, so that later epochs are the same too; of
-        torch's global generator only the draws of the resumed epoch are repeated. ValueError when dataset length or sampler are
-        others, or the state is of another version; AssertionError at `iter()` when the number of workers is another (merge_states()
-        makes a state for any number).
+        torch's global generator only the draws of the resumed epoch are repeated. StateError (a ValueError) when the state is damaged
+        (its checksum says so, unless `verify` is False), of another version, or of another dataset length or sampler. The number of
+        workers may be another, but for streams and Stateful datasets, whose workers' places it has: StateError, and AssertionError as
+        torchdata raises it, at `iter()`.
         """
-        saved = None if state_dict == {} else SavedState.read(state_dict)
+        saved = None if state_dict == {} else SavedState.read(state_dict, verify)
         if saved is not None:
             saved.check_fingerprint(fingerprint(self))
             saved.set_sampler_epoch(self)
         self._iterator = None
         self._millrace_progress = None
         self._millrace_saved = None if saved is None else copy.deepcopy(state_dict)
+        if saved is not None and not verify:
+            self._millrace_saved = signed(verified(self._millrace_saved, "the loader's state", verify))
 
     @property
     def seed(self) -> Optional[int]:

@@ -1,18 +1,64 @@
-"""The two exception types that are millrace's own; every other error is one of Python's.
+"""The exception types that are millrace's own; every other error is one of Python's.
 
 `CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file, `offset` the byte (-1:
-unknown). `UnavailableError` is a RuntimeError: something millrace can do, but not here or not in this combination; its message
-says what to change.
+unknown). Where Pillow has a type of its own for the fault, the error is of that type, too: `UnidentifiedImageError` and
+`DecompressionBombError` (picture_errors.py). `UnavailableError` is a RuntimeError: something millrace can do, but not here or not in this
+combination; its message says what to change. `StateError` is a ValueError: a saved state that is damaged, or of other data than are here.
 """
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from ._core import CorruptDataError, UnavailableError
 
-__all__ = ["CorruptDataError", "UnavailableError"]
+__all__ = ["CorruptDataError", "StateError", "UnavailableError"]
+
+_OF_PILLOW = ("UnidentifiedImageError", "DecompressionBombError")
 
 
-def corrupt_data(path: str, reason: object) -> CorruptDataError:
+class StateError(ValueError):
+    """A saved state that cannot be gone on from: it is damaged, or does not belong to what it was loaded into."""
+
+
+class WorkersError(StateError, AssertionError):
+    """A state with places that belong to as many workers as there were. torchdata's loader raises AssertionError then."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_PILLOW:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import picture_errors
+
+    return getattr(picture_errors, name)
+
+
+def note(error: BaseException, text: str) -> None:
+    """Says below the error's traceback where in the engine it came from (Python 3.11 on)."""
+    if hasattr(error, "add_note"):
+        error.add_note(text)
+
+
+def corrupt_data(path: str, reason: object, kind: type[CorruptDataError] = CorruptDataError) -> CorruptDataError:
     """A CorruptDataError for `path`, as the engine raises it: the file, what is wrong with it, and both as attributes."""
     text = str(reason) or type(reason).__name__
-    error = CorruptDataError(text if path in text else f"{path}: {text}")
+    error = kind(text if path in text else f"{path}: {text}")
     error.path, error.offset = path, -1
     return error
+
+
+@contextmanager
+def damage_named(path: str, what: str) -> Iterator[None]:
+    """Around a library that reads the file at `path`: whatever it raises about bytes becomes a CorruptDataError that names the file and
+    says `what` could not be done. Errors that name it already, those of the system and want of memory stay what they are."""
+    try:
+        yield
+    except (CorruptDataError, UnavailableError, MemoryError):
+        raise
+    except Exception as error:  # libraries raise nearly every type for bytes that they do not expect
+        if path in str(error):
+            raise
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place before the beginning
+            raise OSError(error.errno, error.strerror, path) from error
+        raise corrupt_data(path, f"{path}: {what}: {type(error).__name__}: {error}") from error

@@ -8,6 +8,8 @@ from typing import Optional
 
 import torch
 
+from .errors import StateError
+
 
 def packed(state: Optional[torch.Tensor]) -> Optional[str]:
     """A generator's state (uint8) as text of about 3.4 kB: half of its 5 kB are zero bytes."""
@@ -15,10 +17,10 @@ def packed(state: Optional[torch.Tensor]) -> Optional[str]:
 
 
 def unpacked(text: Optional[str]) -> Optional[torch.Tensor]:
-    """The reverse; ValueError for what packed() did not make."""
+    """The reverse; StateError for what packed() did not make."""
     if text is None:
         return None
     try:
         return torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(text, validate=True))), dtype=torch.uint8)
     except Exception as error:
-        raise ValueError(f"the state of a random generator cannot be read ({error}); the saved state is damaged") from error
+        raise StateError(f"the state of a random generator cannot be read ({error}); the saved state is damaged") from error

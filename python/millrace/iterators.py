@@ -6,21 +6,23 @@ the sampler, the draws, the profiler's range, the counts. Batches come from the 
 Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced in it only.
 How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever comes first, closes
 the engine and joins its threads. Each may come twice, on a half-built iterator, or in a forked child, where the engine's
-threads do not exist and nothing is done.
+threads do not exist and nothing is done. `_shutdown_workers()` may come from another thread beside next(): the engine's close() wakes
+the consumer and waits until it is out of the engine (endings.py); `_shutdown` is set before, so the consumer then knows why.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
-import weakref
 from collections import deque
 from typing import Any, NoReturn, Optional
 
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
+from .data_parallel import rank_of
 from .devices import batch_memory
+from .endings import close_at_exit, closed_error, leave_if_ending
+from .flight.draws import DrawWatch
 from .ledger.board import thread_rows
 from .ledger.stages import COPY, HANDOVER, during, recorded, recording
 from .lowering import Engine, Job
@@ -30,21 +32,6 @@ from .workers.holes import drop_last
 from .workers.torchs_next import TorchsNext
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
-
-_live: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def close_at_exit(iterator: Any) -> None:
-    """Its `_shutdown_workers()` is called before the interpreter goes, if the iterator is still there."""
-    _live.add(iterator)
-
-
-@atexit.register
-def _close_all() -> None:
-    """Threads inside the engine may need the interpreter (Pillow decodes what is not JPEG): they must be gone before it is."""
-    for iterator in tuple(_live):
-        iterator._shutdown_workers()
-
 
 class _NativeIter(TorchsNext):
     """Mixin before one of torch's iterators: an engine, opened once and closed once.
@@ -66,6 +53,7 @@ class _NativeIter(TorchsNext):
         progress.begun(self)
         self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
         self._job = job
+        self._rank = rank_of(loader)
         self.millrace_on_device = job.on_device
         self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
         self._on_error = loader.on_error if job.leaves_out else "raise"
@@ -79,7 +67,7 @@ class _NativeIter(TorchsNext):
         engine.start_epoch(self._base_seed, self._record.epoch)
         if self._job.counts_occurrences and (before := self._progress.indices_before()) is not None:
             engine.skip(self._job.rows(before))
-        self._engine = engine
+        self._engine, self._shutdown = engine, False
         self._record.live = engine.stats
         last = "device thread" if self._job.on_device else None
         self._record.ledger.watch(lambda: thread_rows(engine.clocks(), last))
@@ -120,15 +108,24 @@ class _NativeIter(TorchsNext):
             self._progress.finish()
             ledger.finish(before)
             raise
+        except Exception:
+            if self._shutdown:
+                leave_if_ending()
+            raise
         finally:
             ledger.leave(before)
 
     def _keys(self) -> Any:
         """Which samples the batch came to be made of, for the flight recorder; None where the index list says it."""
-        return self._engine.keys if self._job.leaves_out and self._progress.log is not None else None
+        engine = self._engine
+        return engine.keys if engine is not None and self._job.leaves_out and self._progress.log is not None else None
 
-    def _batch(self, made: Any) -> Any:
+    def _batch(self, made: Any, step: int = -1) -> Any:
+        """`step`: of the epoch, where a collate_fn in Python draws as in a worker; -1: from the global generators."""
         batch = self._job.collated(made)
+        if (collate := self._job.python_collate) is not None:
+            place = (self._base_seed, self._record.epoch, step, self._rank)
+            batch = collate(batch) if step < 0 else collate.seeded(batch, *place)
         if not self._pin_memory or self._job.on_device:
             return batch
         with during(COPY):
@@ -138,10 +135,10 @@ class _NativeIter(TorchsNext):
         if self._shutdown or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
-        if self._engine is not None:
-            self._engine.close()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
             self._record.freeze()
-            self._engine = None
 
     def __del__(self) -> None:
         self._shutdown_workers()
@@ -159,6 +156,9 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
         self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         self._outstanding = False  # submitted but not handed out: next() was interrupted
+        self._watch: Optional[DrawWatch] = None
+        if job.python_collate is not None and progress.log is not None:
+            self._watch = progress.log.recorder.watch = DrawWatch(progress.log.recorder.watch)
 
     def _next_data(self) -> Any:
         self._check_owner()
@@ -177,15 +177,30 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 engine.submit(rows)
                 self._outstanding = True
             batch = self._next_of(engine, 0.0)
+            if batch is None and self._shutdown:
+                raise closed_error()
         except Exception:
             self._outstanding = False
+            if self._shutdown and engine is not None and self._engine is None:  # closed: the batch was not given
+                raise
             self._progress.turn()
             raise
         self._outstanding = False
         if batch is None:
             raise StopIteration
-        self._progress.turn(rows=self._keys())
-        return self._batch(batch)
+        return self._collated(batch)
+
+    def _collated(self, made: Any) -> Any:
+        rows, watch, draws = self._keys(), self._watch, None
+        try:
+            if watch is not None:
+                draws = watch.before()
+            batch = self._batch(made)
+            if watch is not None:
+                draws = watch.after(draws)
+            return batch
+        finally:
+            self._progress.turn(rows=rows, draws=draws)
 
 
 class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
@@ -214,7 +229,7 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
 
     def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
         _BaseDataLoaderIter._reset(self, loader, first_iter)
-        self._num_yielded = self._progress.yielded
+        self._num_yielded = self._step = self._progress.yielded
         # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
         self._pending: deque[Optional[Exception]] = deque()
         self._lists_ahead = self._job.lists_ahead(self._batch_size)
@@ -245,7 +260,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         except StopIteration:
             return False
         try:
-            self._engine.submit(self._job.rows(index))
+            if (engine := self._engine) is None:
+                raise closed_error()
+            engine.submit(self._job.rows(index))
         except Exception as error:
             self._pending.append(error.with_traceback(None))  # a traceback would hold this frame, and with it the iterator
         else:
@@ -266,11 +283,17 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             self._end()
         if self._shutdown:
             raise AssertionError("Invalid iterator state: shutdown or no outstanding tasks when fetching next data")
-        batch, error = None, self._pending[0]
+        batch, error, engine = None, self._pending[0], self._engine
         if error is None:
             try:
-                batch = self._next_of(self._engine, self._timeout)
+                if engine is None:
+                    raise closed_error()
+                batch = self._next_of(engine, self._timeout)
+                if batch is None and self._shutdown:
+                    raise closed_error()
             except Exception as failure:
+                if self._shutdown:  # by another thread: the batch was not given
+                    raise
                 # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
@@ -284,8 +307,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         for _ in range(more):
             if not self._try_put_index():
                 break
+        self._step += 1
         if error is None:
-            return self._batch(batch)
+            return self._batch(batch, self._step - 1)
         try:
             raise error
         finally:

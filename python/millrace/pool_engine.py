@@ -15,6 +15,8 @@ import numpy as np
 
 from . import _core
 from .datasets.batches import BatchMaker
+from .endings import closed_error
+from .errors import note
 from .ledger.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
 from .run_record import empty_counters
 
@@ -42,6 +44,10 @@ class _Shared:
     looks anew on which side it is. At least one is active.
     A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that has nothing to do either; every
     submit() and every batch that is handed out wakes the sleepers.
+    Errors: whatever the maker raises, of any type, reaches next(), and no thread ends by it. What make() raises is its batch's; what
+    read_ahead() raises, which belongs to no batch, takes the place of the next one (`failure`), and nothing is read ahead any more.
+    Shutdown: `closed` is set under the lock, and everybody is woken; threads end behind what they are doing, a waiting consumer comes out.
+    The consumer's calls hold `seat`, so the maker is closed only when no call of it is under way.
     """
 
     def __init__(self, maker: BatchMaker, slots: int, at_once: int) -> None:
@@ -54,6 +60,9 @@ class _Shared:
         self.tasks: deque[_Task] = deque()
         self.claimed = 0
         self.closed = False
+        self.failure: Optional[BaseException] = None
+        self.reads_ahead = True
+        self.seat = threading.RLock()
         self.pid = os.getpid()
 
     def run(self, number: int, clock: _core.StageClock) -> None:
@@ -82,7 +91,13 @@ class _Shared:
                             self.work.wait()
 
     def _reads_ahead(self) -> bool:
-        if not self.maker.read_ahead():
+        try:
+            if not self.reads_ahead or not self.maker.read_ahead():
+                return False
+        except BaseException as error:
+            note(error, f"raised while thread {threading.current_thread().name} read ahead")
+            with self.lock:
+                self.failure, self.reads_ahead = self.failure or error, False
             return False
         with self.lock:
             self.work.notify()  # there may be more to read ahead now, or a batch that waited for this
@@ -104,7 +119,7 @@ class _Shared:
                 task.began, task.thread = began, thread
             try:
                 batches = self.maker.make_several([task.ticket for task in tasks])
-            except Exception:  # one of them meets it again
+            except BaseException:  # one of them meets it again
                 pass
             else:
                 for task, task.batch in zip(tasks, batches):
@@ -121,6 +136,8 @@ class _Shared:
         try:
             task.batch = self.maker.make(task.ticket)
         except kept as error:
+            if kept is BaseException:
+                note(error, f"raised while thread {task.thread} made a batch of {task.samples} samples")
             task.error = error
         finally:
             enter(before)
@@ -137,8 +154,9 @@ class _Shared:
 class PoolEngine:
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
-    submit(), next(), start_epoch() and close() belong to one thread at a time, the consumer's. close() lets each thread end what it is
-    doing and joins it. Threads are daemons: an interpreter that goes without closing it does not wait for them.
+    submit(), next() and start_epoch() belong to one thread at a time, the consumer's; close() may come from any, at any moment. It lets
+    each thread end what it is doing and joins it; the consumer's raise UnavailableError from then on, also the one
+    that waits. Threads are daemons: an interpreter that goes without closing it does not wait for them.
     """
 
     def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
@@ -157,28 +175,43 @@ class PoolEngine:
     def start_epoch(self, seed: int, epoch: int) -> None:
         """Throws away what is outstanding."""
         shared = self._shared
-        with shared.lock:
-            shared.tasks = deque()
-            shared.claimed = 0
-        self._maker.discard()
+        with shared.seat:
+            self._check_open()
+            with shared.lock:
+                shared.tasks = deque()
+                shared.claimed, shared.failure, shared.reads_ahead = 0, None, True
+            self._maker.discard()
 
     def submit(self, indices: np.ndarray) -> None:
         shared = self._shared
-        task = _Task(self._maker.expect(indices), len(indices))
-        with shared.lock:
-            shared.tasks.append(task)
-            shared.work.notify()
+        with shared.seat:
+            self._check_open()
+            task = _Task(self._maker.expect(indices), len(indices))
+            with shared.lock:
+                if not shared.closed:
+                    shared.tasks.append(task)
+                    shared.work.notify()
+
+    def _check_open(self) -> None:
+        if self._shared.closed:
+            raise closed_error()
 
     def end_epoch(self) -> None:
         """Nothing: batches depend on no other batch."""
 
     def next(self, timeout: float = 0.0) -> Any:
         """The next batch; None when nothing is outstanding. TimeoutError after `timeout` seconds, and it is still to come."""
+        with self._shared.seat:
+            self._check_open()
+            return self._next(timeout)
+
+    def _next(self, timeout: float) -> Any:
         shared, started = self._shared, time.perf_counter()
-        if not shared.tasks:
+        tasks = shared.tasks  # close() puts others in their place
+        if not tasks:
             return None
-        task = shared.tasks[0]
-        note_ready(sum(made.done for made in islice(shared.tasks, shared.claimed)))
+        task = tasks[0]
+        note_ready(sum(made.done for made in islice(tasks, shared.claimed)))
         if not self._threads:
             if not task.done:
                 shared.claimed = 1
@@ -187,20 +220,25 @@ class PoolEngine:
             before = enter(WAIT)  # a range of torch's profiler already, by the iterator
             try:
                 with shared.lock:
-                    if not shared.finished.wait_for(lambda: task.done, timeout if timeout > 0 else None):
+                    if not shared.finished.wait_for(lambda: task.done or shared.closed, timeout if timeout > 0 else None):
                         raise TimeoutError("no batch was ready in time")
             finally:
                 enter(before)
         with shared.lock:
+            if shared.closed:
+                raise closed_error()
             shared.tasks.popleft()
             shared.claimed -= 1
             shared.work.notify()
+            error = task.error
+            if error is None:
+                error, shared.failure = shared.failure, None
         self._counters["wait_seconds"] += time.perf_counter() - started
-        if task.error is not None:
+        if error is not None:
             try:
-                raise task.error
+                raise error
             finally:
-                del task  # its error's traceback holds this frame
+                del task, error  # its traceback holds this frame
         self._counters["samples"] += task.samples
         self._counters["batches"] += 1
         return _Batch(task.batch)
@@ -216,12 +254,16 @@ class PoolEngine:
             shared.parked.notify_all()
 
     def close(self) -> None:
-        _end(self._shared)
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
-        self._threads = []
-        self._maker.close()
+        shared = self._shared
+        _end(shared)
+        if shared.seat._is_owned():  # type: ignore[attr-defined]  # inside a call of this thread's own, under which nothing may go
+            return
+        with shared.seat:
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join()
+            self._threads = []
+            self._maker.close()
 
     def moment(self) -> dict[str, Any]:
         """What it is doing, as `_core.Loader.moment()` says it; "threads" are those that make a batch. Any thread."""
@@ -261,3 +303,4 @@ def _end(shared: _Shared) -> None:
         shared.claimed = 0
         shared.work.notify_all()
         shared.parked.notify_all()
+        shared.finished.notify_all()

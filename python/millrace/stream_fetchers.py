@@ -7,6 +7,7 @@ when the batch is handed out. An error in drawing comes when it is its batch's t
 from __future__ import annotations
 
 import copy
+import threading
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,8 @@ import numpy as np
 import torch
 
 from . import _core
+from .checksum import unsigned_state
+from .endings import closed_error
 from .errors import CorruptDataError
 from .flight.recorder import Names
 from .ledger.stages import COLLATE, WAIT, during
@@ -45,11 +48,12 @@ class StreamFetcher:
         self._job, self._timeout = job, timeout
         self._convert = None if job.by_loader else convert
         self._tickets = _core.StreamSamples()
-        self._state: State = job.dataset.state_dict()
+        self._state: State = unsigned_state(job.dataset)
         self._samples = job.samples()
         self._drawn: deque[_Drawn] = deque()
         self._ahead = job.slots + 1 if threads else 1
         self._drained = False
+        self._seat = threading.RLock()  # the consumer's, inside fetch()
         self.ended = self.closed = False
         self.dataset = self
         self.dataset_iter = object()  # has no state of its own
@@ -58,13 +62,21 @@ class StreamFetcher:
         self.engine.start_epoch(seed, 0)
 
     def state_dict(self) -> State:
-        return copy.deepcopy(self._job.dataset.state_dict() if self.ended else self._state)
+        return copy.deepcopy(unsigned_state(self._job.dataset) if self.ended else self._state)
 
     def load_state_dict(self, state: State) -> None:
         self._job.dataset.load_state_dict(state)
 
     def fetch(self, index: Any) -> Any:
         """The next batch. `index`, torch's, has nothing to say of a stream."""
+        with self._seat:
+            try:
+                return self._fetched()
+            finally:
+                if self.closed:
+                    self._let_go()
+
+    def _fetched(self) -> Any:
         made = self._next_made()
         if made is None:
             self.ended = True
@@ -74,8 +86,16 @@ class StreamFetcher:
         return self._collated(pictures, drawn.samples)
 
     def close(self) -> None:
+        """Any thread. What has been drawn goes when the consumer is outside of fetch(): here, or behind it."""
         self.closed = True
         self.engine.close()
+        if self._seat.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._seat.release()
+
+    def _let_go(self) -> None:
         self._drawn.clear()
         self._tickets.drop_before(2**62)  # and with them shards that are open; who keeps the iterator does not keep these
 
@@ -100,15 +120,19 @@ class StreamFetcher:
             raise first.error
         try:
             with during(WAIT):
-                pictures, _ = self.engine.next(self._timeout)
+                made = self.engine.next(self._timeout)
+                if made is None:
+                    raise closed_error()
         except Exception as error:
+            if self.closed:  # by another thread: the batch was not given
+                raise
             if isinstance(error, TimeoutError) and error.errno is None:  # the batch is still to come
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
             self._give_up(first)
             self._state = first.states[-1]
             raise
         self._give_up(first)
-        return pictures, first
+        return made[0], first
 
     def _give_up(self, drawn: _Drawn) -> None:
         self._drawn.popleft()
@@ -124,6 +148,8 @@ class StreamFetcher:
             drawn.behind = tickets[-1] + 1
             self.engine.submit(np.array(tickets, np.int64))
         except Exception as error:
+            if self.closed:
+                raise
             self._drained = True
             drawn = _Drawn([], [], error=error.with_traceback(None))
         self._drawn.append(drawn)
@@ -137,7 +163,7 @@ class StreamFetcher:
             samples = list(islice(self._samples, job.batch_size))
             if len(samples) < job.batch_size and not job.partial:
                 samples = []
-        return _Drawn(samples, [job.dataset.state_dict()])
+        return _Drawn(samples, [unsigned_state(job.dataset)])
 
     def _ticket(self, picture: Any) -> int:
         if type(picture) is not Picture:
@@ -170,7 +196,7 @@ class MendingFetcher(StreamFetcher):
         self._given, given_now = self._state.get("given", [0, 0])
         self._repetition = self._state.get("repetition", 0) - (given_now == 0)  # the last one that gave a batch
 
-    def fetch(self, index: Any) -> Any:
+    def _fetched(self) -> Any:
         job = self._job
         while job.most is None or self._given < job.most:
             rows, closed = self._gather()
@@ -268,5 +294,5 @@ class MendingFetcher(StreamFetcher):
         drawn = _Drawn([], [])
         for sample in islice(self._samples, size):
             drawn.samples.append(sample)
-            drawn.states.append(dataset.state_dict())
+            drawn.states.append(unsigned_state(dataset))
         return drawn

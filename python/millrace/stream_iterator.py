@@ -12,7 +12,7 @@ import os
 from typing import Any, Optional
 
 from .devices import batch_memory
-from .iterators import close_at_exit
+from .endings import close_at_exit
 from .ledger.board import thread_rows
 from .lowering import StreamJob
 from .lowering.streams import readers_of
@@ -30,7 +30,10 @@ def seen_as_inline(loader: Any) -> Any:
 
 
 class StreamIter(InlineIter):
-    """Closes its engine at the last batch, in `_shutdown_workers()` or at its end, in the process that made it."""
+    """Closes its engine at the last batch, in `_shutdown_workers()` or at its end, in the process that made it.
+
+    `_shutdown_workers()` beside next() (endings.py): the engine comes out, the fetcher's own parts go behind the consumer.
+    """
 
     def __init__(self, loader: Any, job: StreamJob, record: RunRecord, progress: Progress) -> None:
         self._workers: list[Any] = []
@@ -67,6 +70,9 @@ class StreamIter(InlineIter):
         except (StopIteration, KeyboardInterrupt, SystemExit):
             self._shutdown_workers()
             raise
+
+    def _is_closed(self) -> bool:
+        return self._stream is not None and self._stream.closed
 
     def _shutdown_workers(self) -> None:
         if self._stream is None or os.getpid() != self._engine_pid or self._stream.closed:

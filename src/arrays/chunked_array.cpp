@@ -8,7 +8,7 @@
 #include "millrace/error.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::arrays {
 namespace {
 
 constexpr size_t kMostAxes = 32;
@@ -66,7 +66,7 @@ struct ChunkedArray::Cut {
   int64_t at = 0;     // the first one's place in the box
 };
 
-ChunkedArray::ChunkedArray(std::shared_ptr<const ByteSource> source, std::string called, ArrayForm form, std::vector<ChunkPlace> places)
+ChunkedArray::ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::string called, ArrayForm form, std::vector<ChunkPlace> places)
     : source_(std::move(source)), called_(std::move(called)), form_(std::move(form)), places_(std::move(places)) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::invalid_argument, source_->name() + ": array '" + called_ + "' " + what, source_->name());
@@ -79,8 +79,8 @@ ChunkedArray::ChunkedArray(std::shared_ptr<const ByteSource> source, std::string
            " cannot be turned");
   if (form_.fill.size() != form_.element_bytes) refuse("has a fill value of another size than its elements");
   size_t deflates = 0;
-  for (const ChunkFilter& filter : form_.filters) {
-    deflates += filter.kind == ChunkFilter::Kind::deflate;
+  for (const codecs::ChunkFilter& filter : form_.filters) {
+    deflates += filter.kind == codecs::ChunkFilter::Kind::deflate;
     if (filter.element_bytes == 0) refuse("is shuffled by elements of no bytes");
   }
   if (deflates > 1 || form_.filters.size() > 32) refuse("is deflated more than once, or has more than 32 filters");
@@ -88,9 +88,9 @@ ChunkedArray::ChunkedArray(std::shared_ptr<const ByteSource> source, std::string
   size_t cells = 1;
   for (size_t axis = 0; axis < axes; ++axis) {
     if (form_.shape[axis] < 0 || form_.chunk[axis] < 1) refuse("has a negative shape, or chunks of nothing");
-    chunk_bytes_ = checked_mul(chunk_bytes_, static_cast<size_t>(form_.chunk[axis]), "a chunk");
+    chunk_bytes_ = base::checked_mul(chunk_bytes_, static_cast<size_t>(form_.chunk[axis]), "a chunk");
     grid_.push_back(form_.shape[axis] / form_.chunk[axis] + (form_.shape[axis] % form_.chunk[axis] != 0));
-    cells = checked_mul(cells, static_cast<size_t>(grid_.back()), "chunks of an array");
+    cells = base::checked_mul(cells, static_cast<size_t>(grid_.back()), "chunks of an array");
   }
   if (chunk_bytes_ > static_cast<size_t>(PTRDIFF_MAX) || cells > static_cast<size_t>(INT64_MAX)) refuse("is larger than memory can be");
   std::sort(places_.begin(), places_.end(), [](const ChunkPlace& a, const ChunkPlace& b) { return a.cell < b.cell; });
@@ -119,7 +119,7 @@ size_t ChunkedArray::box_bytes(std::span<const AxisRange> box) const {
       throw Error(ErrorKind::out_of_range, source_->name() + ": " + std::to_string(range.count) + " elements from " +
                                                std::to_string(range.start) + " on are outside axis " + std::to_string(axis) + " of '" +
                                                called_ + "', which has " + std::to_string(size), source_->name());
-    bytes = checked_mul(bytes, static_cast<size_t>(range.count), "a box");
+    bytes = base::checked_mul(bytes, static_cast<size_t>(range.count), "a box");
   }
   return bytes;
 }
@@ -208,7 +208,7 @@ class ChunkedArray::Reading {
     array_.source_->read_at(place->offset, stored);
     const bool whole = dense && run == array_.chunk_bytes_;
     const std::span<uint8_t> into = whole ? std::span(target, run) : memory(plain_, array_.chunk_bytes_);
-    const StageScope scope(Stage::decode);
+    const trace::StageScope scope(trace::Stage::decode);
     if (const char* wrong = decoder_.decode(stored, form.filters, place->left_out, into)) array_.fail(*place, corner_, wrong);
     swap_groups(whole ? into : into.subspan(begin, end - begin), form.swap_bytes);
     if (!whole) copy_axes(axes_, run, into.data() + begin, target);
@@ -250,7 +250,7 @@ class ChunkedArray::Reading {
   std::vector<ptrdiff_t> from_steps_, to_steps_;
   std::vector<CopyAxis> axes_;
   std::pair<std::unique_ptr<uint8_t[]>, size_t> stored_, plain_;
-  ChunkDecoder decoder_;
+  codecs::ChunkDecoder decoder_;
 };
 
 void ChunkedArray::read(std::span<const AxisRange> box, std::span<uint8_t> out) const {
@@ -260,4 +260,4 @@ void ChunkedArray::read(std::span<const AxisRange> box, std::span<uint8_t> out) 
   Reading(*this, box, out).axis(0, 0);
 }
 
-}  // namespace millrace
+}  // namespace millrace::arrays

@@ -17,7 +17,7 @@
 #include "codecs/chunk_filters.h"
 #include "io/byte_source.h"
 
-namespace millrace {
+namespace millrace::arrays {
 
 struct ChunkPlace {
   int64_t cell = 0;       // number of the chunk in the grid of chunks, the last axis counting fastest
@@ -31,7 +31,7 @@ struct ArrayForm {
   std::vector<int64_t> chunk;  // those of a chunk; chunks at the end are stored whole
   size_t element_bytes = 1;
   size_t swap_bytes = 1;  // groups of so many bytes are turned round: 1, 2, 4 or 8
-  std::vector<ChunkFilter> filters;
+  std::vector<codecs::ChunkFilter> filters;
   std::vector<uint8_t> fill;  // one element, in the machine's byte order
 };
 
@@ -44,7 +44,7 @@ class ChunkedArray {
  public:
   // `called`: the array's name, for messages. Throws Error(invalid_argument) for a form that contradicts itself, places outside the
   // grid or twice the same; Error(corrupt_data) for places outside the file.
-  ChunkedArray(std::shared_ptr<const ByteSource> source, std::string called, ArrayForm form, std::vector<ChunkPlace> places);
+  ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::string called, ArrayForm form, std::vector<ChunkPlace> places);
 
   const ArrayForm& form() const { return form_; }
 
@@ -62,7 +62,7 @@ class ChunkedArray {
   const ChunkPlace* find(int64_t cell) const;
   [[noreturn]] void fail(const ChunkPlace& place, std::span<const int64_t> corner, const char* what) const;
 
-  const std::shared_ptr<const ByteSource> source_;
+  const std::shared_ptr<const io::ByteSource> source_;
   const std::string called_;
   const ArrayForm form_;
   std::vector<ChunkPlace> places_;  // by cell
@@ -70,4 +70,4 @@ class ChunkedArray {
   size_t chunk_bytes_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::arrays

@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::base {
 
 inline size_t checked_mul(size_t a, size_t b, const char* what) {
   size_t r;
@@ -24,4 +24,4 @@ inline size_t checked_add(size_t a, size_t b, const char* what) {
   return r;
 }
 
-}  // namespace millrace
+}  // namespace millrace::base

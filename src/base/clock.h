@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::base {
 
 inline int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace millrace
+}  // namespace millrace::base

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::base {
 
 enum class DType : uint8_t { u8, i64, f16, bf16, f32, f64, b8, i8, i16, i32, u16, u32, u64, c64, c128 };
 
@@ -70,4 +70,4 @@ constexpr std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace millrace
+}  // namespace millrace::base

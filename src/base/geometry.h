@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::base {
 
 struct Rect {
   int32_t left = 0, top = 0, width = 0, height = 0;
@@ -25,4 +25,4 @@ struct ImageView {
   uint8_t* row(int32_t y) const { return data + y * stride_bytes; }
 };
 
-}  // namespace millrace
+}  // namespace millrace::base

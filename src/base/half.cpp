@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-namespace millrace {
+namespace millrace::base {
 
 uint16_t to_bf16(float v) {
   const auto bits = std::bit_cast<uint32_t>(v);
@@ -34,4 +34,4 @@ float from_f16(uint16_t v) {
   return std::bit_cast<float>(sign | ((rest << 13) + (exponent_shift << 23)));
 }
 
-}  // namespace millrace
+}  // namespace millrace::base

@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::base {
 
 uint16_t to_f16(float v);
 uint16_t to_bf16(float v);
 float from_f16(uint16_t v);
 float from_bf16(uint16_t v);
 
-}  // namespace millrace
+}  // namespace millrace::base

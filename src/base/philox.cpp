@@ -1,6 +1,6 @@
 #include "base/philox.h"
 
-namespace millrace {
+namespace millrace::base {
 namespace {
 
 constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
@@ -63,4 +63,4 @@ int64_t Philox::integer(int64_t low, int64_t high) {
   return static_cast<int64_t>(static_cast<uint64_t>(low) + static_cast<uint64_t>(product >> 64));  // unsigned: it may wrap
 }
 
-}  // namespace millrace
+}  // namespace millrace::base

@@ -10,7 +10,7 @@
 
 #include "base/sample_key.h"
 
-namespace millrace {
+namespace millrace::base {
 
 class Philox {
  public:
@@ -32,4 +32,4 @@ class Philox {
   int used_ = 4;
 };
 
-}  // namespace millrace
+}  // namespace millrace::base

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::base {
 
 struct SampleKey {
   uint64_t seed = 0;        // the base seed that this iterator drew
@@ -16,4 +16,4 @@ struct SampleKey {
   bool operator==(const SampleKey&) const = default;
 };
 
-}  // namespace millrace
+}  // namespace millrace::base

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::base {
 namespace {
 
 constexpr uint64_t k1 = 0x9E3779B185EBCA87u, k2 = 0xC2B2AE3D27D4EB4Fu, k3 = 0x165667B19E3779F9u, k4 = 0x85EBCA77C2B2AE63u,
@@ -51,4 +51,4 @@ uint64_t xxh64(std::span<const uint8_t> bytes) noexcept {
   return hash ^ (hash >> 32);
 }
 
-}  // namespace millrace
+}  // namespace millrace::base

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::base {
 
 uint64_t xxh64(std::span<const uint8_t> bytes) noexcept;
 
-}  // namespace millrace
+}  // namespace millrace::base

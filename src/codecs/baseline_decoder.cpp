@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 constexpr int32_t kSlack = UpsampleColor::kSlack;
@@ -23,7 +23,7 @@ void BaselineDecoder::Plane::shape(int32_t width, int row_count) {
 
 void BaselineDecoder::Plane::keep_last_row() { std::memcpy(row(-1), row(rows - 1), static_cast<size_t>(stride)); }
 
-bool BaselineDecoder::decode(std::span<const uint8_t> bytes, Rect region, ImageView out) {
+bool BaselineDecoder::decode(std::span<const uint8_t> bytes, base::Rect region, base::ImageView out) {
   McuReader::Tables tables;
   if (!stream_.parse(bytes) || region.right() > stream_.width || region.bottom() > stream_.height || !prepare_tables(tables) ||
       !data_.load(bytes.subspan(stream_.scan_begin), stream_.restart_interval != 0))
@@ -49,7 +49,7 @@ bool BaselineDecoder::prepare_tables(McuReader::Tables& tables) {
   return true;
 }
 
-void BaselineDecoder::plan(Rect region) {
+void BaselineDecoder::plan(base::Rect region) {
   const int32_t h = stream_.luma_h, v = stream_.luma_v;
   region_ = region;
   mcus_per_row_ = ceil_div(stream_.width, 8 * h);
@@ -94,7 +94,7 @@ bool BaselineDecoder::decode_mcu_row() {
   return true;
 }
 
-void BaselineDecoder::emit_rows(int32_t mcu_row, ImageView out) {
+void BaselineDecoder::emit_rows(int32_t mcu_row, base::ImageView out) {
   const int32_t rows = 8 * stream_.luma_v;
   // With halved chroma rows, the last row of these MCUs needs the first chroma row of the next.
   const int32_t ready = mcu_row + 1 == mcu_rows_ ? stream_.height : (mcu_row + 1) * rows - (stream_.luma_v == 2 ? 1 : 0);
@@ -137,4 +137,4 @@ void BaselineDecoder::emit_halved(int32_t y, int32_t mcu_row, uint8_t* to) {
                 static_cast<size_t>(region_.width), to);
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -20,7 +20,7 @@
 #include "codecs/table_cache.h"
 #include "codecs/upsample_color.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 class BaselineDecoder {
  public:
@@ -29,7 +29,7 @@ class BaselineDecoder {
   BaselineDecoder& operator=(const BaselineDecoder&) = delete;
 
   // `region` is not empty and has the size of `out`. False: not our kind of file, or not a regular one.
-  bool decode(std::span<const uint8_t> bytes, Rect region, ImageView out);
+  bool decode(std::span<const uint8_t> bytes, base::Rect region, base::ImageView out);
 
  private:
   // A half-open range of samples or blocks.
@@ -48,9 +48,9 @@ class BaselineDecoder {
   };
 
   bool prepare_tables(McuReader::Tables& tables);
-  void plan(Rect region);
+  void plan(base::Rect region);
   bool decode_mcu_row();
-  void emit_rows(int32_t mcu_row, ImageView out);
+  void emit_rows(int32_t mcu_row, base::ImageView out);
   void emit_halved(int32_t y, int32_t mcu_row, uint8_t* to);
 
   const IdctGroup idct_ = idct_group();
@@ -62,7 +62,7 @@ class BaselineDecoder {
   McuReader reader_;
 
   // The plan for one region.
-  Rect region_;
+  base::Rect region_;
   int32_t mcus_per_row_ = 0, mcu_rows_ = 0;  // of the whole picture
   Range chroma_x_;                           // chroma columns that the region needs
   Range mcu_x_, mcu_y_;                      // MCUs to read
@@ -76,4 +76,4 @@ class BaselineDecoder {
   const std::unique_ptr<Groups> groups_ = std::make_unique<Groups>();
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
@@ -148,4 +148,4 @@ bool BaselineStream::parse_scan(Bytes segment) {
   return tail[0] == 0 && tail[1] == 63 && tail[2] == 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::codecs {
 
 // One DHT table as the file gives it: how many codes there are of each length 1..16, and the symbols in code order.
 struct HuffmanSpec {
@@ -47,4 +47,4 @@ struct BaselineStream {
 // Natural position of the k-th coefficient in zigzag order (ISO 10918-1, figure A.6).
 extern const std::array<uint8_t, 64> kZigzag;
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -13,7 +13,7 @@
 
 #include "codecs/huffman_tables.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 // Coefficients of four neighbouring blocks lie row by row, 4 x 8 values, so that one 512-bit vector (or two, or four smaller
 // ones) holds one row of all four. Behind them is room for the writes of a decoder that ran over the end of its block.
@@ -182,4 +182,4 @@ class BlockReader {
   uint64_t bits_ = 0, count_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -6,7 +6,7 @@
 
 #include <libdeflate.h>
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 constexpr size_t kChecksumBytes = 4;
@@ -133,4 +133,4 @@ const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<cons
   return nullptr;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -13,7 +13,7 @@
 
 struct libdeflate_decompressor;
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct ChunkFilter {
   enum class Kind : uint8_t { deflate, shuffle, fletcher32 };
@@ -44,4 +44,4 @@ uint32_t fletcher32(std::span<const uint8_t> bytes);
 // Byte j of element i, which lies at j * elements + i, goes to i * element_bytes + j; what is left over at the end stays.
 void unshuffle(std::span<const uint8_t> shuffled, size_t element_bytes, uint8_t* plain);
 
-}  // namespace millrace
+}  // namespace millrace::codecs

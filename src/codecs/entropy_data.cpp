@@ -1,6 +1,15 @@
 #include "codecs/entropy_data.h"
 
-namespace millrace {
+namespace millrace::codecs {
+
+bool scan_is_regular(std::span<const uint8_t> scan, bool restarts) {
+  const EntropyKernels kernels = entropy_kernels();
+  const uint8_t* const end = scan.data() + scan.size();
+  const uint8_t* marker = kernels.find_marker(scan.data(), end);
+  for (uint8_t next = 0; restarts && end - marker >= 2 && marker[1] == 0xD0 + next; next = (next + 1) & 7)
+    marker = kernels.find_marker(marker + 2, end);
+  return end - marker >= 2 && marker[1] == 0xD9;
+}
 
 bool EntropyData::load(std::span<const uint8_t> scan, bool restarts) {
   ends_.clear();
@@ -38,4 +47,4 @@ std::span<const uint8_t> EntropyData::open(size_t segment) {
   return {bytes_.data(), open_size_};
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

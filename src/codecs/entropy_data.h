@@ -14,7 +14,11 @@
 
 #include "codecs/entropy_kernels.h"
 
-namespace millrace {
+namespace millrace::codecs {
+
+// Whether a scan that is the file's only one goes to its end marker as it should: on the way are restart markers, RST0, RST1, ... in turn,
+// where the stream announces them, and no others. `scan` starts behind the SOS segment. A few microseconds per 100 KB.
+bool scan_is_regular(std::span<const uint8_t> scan, bool restarts);
 
 class EntropyData {
  public:
@@ -39,4 +43,4 @@ class EntropyData {
   bool whole_ = false;          // no restart markers: load() has opened the only segment in its one pass
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

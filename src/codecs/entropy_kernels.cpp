@@ -7,7 +7,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::codecs::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -58,12 +58,12 @@ const uint8_t* unstuff(const uint8_t* from, const uint8_t* end, uint8_t*& to) {
 EntropyKernels choose_kernels() { return {find_marker, unstuff}; }
 
 }  // namespace
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::codecs {
 HWY_EXPORT(choose_kernels);
 EntropyKernels entropy_kernels() { return HWY_DYNAMIC_DISPATCH(choose_kernels)(); }
-}  // namespace millrace
+}  // namespace millrace::codecs
 #endif

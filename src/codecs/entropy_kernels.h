@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct EntropyKernels {
   static constexpr size_t kSlack = 256;  // what unstuff may write behind its last byte
@@ -19,4 +19,4 @@ struct EntropyKernels {
 
 EntropyKernels entropy_kernels();  // the best for this machine
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 // A value of `size` bits: the upper half of the range stands for itself, the lower half for negative numbers (ISO 10918-1, F.12).
@@ -121,4 +121,4 @@ bool AcTable::build(const HuffmanSpec& spec) {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

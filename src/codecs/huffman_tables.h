@@ -11,7 +11,7 @@
 
 #include "codecs/baseline_stream.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 // A look-up sees this many bits; it may take more: the last symbol's extra bits need not all be seen, only its sign.
 inline constexpr int kLookupBits = 11, kMostTaken = 18;
@@ -69,4 +69,4 @@ struct AcTable {
   bool build(const HuffmanSpec& spec);
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -7,7 +7,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::codecs::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -161,12 +161,12 @@ bool idct_four_blocks(const int16_t* HWY_RESTRICT coefficients, const int16_t* H
 IdctGroup choose_idct() { return idct_four_blocks; }
 
 }  // namespace
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::codecs {
 HWY_EXPORT(choose_idct);
 IdctGroup idct_group() { return HWY_DYNAMIC_DISPATCH(choose_idct)(); }
-}  // namespace millrace
+}  // namespace millrace::codecs
 #endif

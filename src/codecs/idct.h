@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::codecs {
 
 // `coefficients`: four blocks in the layout of block_reader.h, 64-byte aligned. `quant`: 64 values in natural order, 16-byte
 // aligned. Writes 8 rows of 32 samples; `out` needs no alignment. False: a value in a block's first row is so large, eight times
@@ -16,4 +16,4 @@ using IdctGroup = bool (*)(const int16_t* coefficients, const int16_t* quant, ui
 
 IdctGroup idct_group();  // the best for this machine
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "codecs/jpeg_segments.h"
 #include "codecs/orientation.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
@@ -78,10 +79,11 @@ const char* format_name(ImageFormat format) {
 void refuse_huge(const char* format, int32_t width, int32_t height, size_t offset) {
   const int64_t pixels = int64_t{width} * height;
   if (pixels > kMaxPixels)
-    fail(std::string(format) + " header claims " + std::to_string(width) + " x " + std::to_string(height) + " = " +
-             std::to_string(pixels) + " pixels, above the limit of " + std::to_string(kMaxPixels) +
-             " that guards against decompression bombs; shrink or remove the file",
-         offset);
+    throw Error(ErrorKind::corrupt_data,
+                std::string(format) + " header claims " + std::to_string(width) + " x " + std::to_string(height) + " = " +
+                    std::to_string(pixels) + " pixels, above the limit of " + std::to_string(kMaxPixels) +
+                    " that guards against decompression bombs; shrink or remove the file",
+                {}, static_cast<int64_t>(offset), kTooManyPixels);
 }
 
 JpegHeader probe_jpeg(Bytes bytes) {
@@ -89,20 +91,35 @@ JpegHeader probe_jpeg(Bytes bytes) {
   if (!starts_with(bytes, {0xFF, 0xD8})) fail("not a JPEG: the first two bytes are not FF D8", 0);
   JpegHeader header;
   bool have_frame = false, have_orientation = false;
+  const auto odd = [&](const char* what, size_t offset) {
+    if (header.oddity || !what) return;
+    header.oddity = what;
+    header.oddity_offset = offset;
+  };
   size_t at = 2;
-  // Behind the frame header only an EXIF segment is still of interest, so damage there just ends the walk.
+  // Behind the frame header only an EXIF segment is still of interest, so damage there is an oddity and ends the walk.
   while (true) {
     // Stray bytes between segments are skipped, as libjpeg does.
+    const size_t behind = at;
     while (at < bytes.size() && bytes[at] != 0xFF) ++at;
     while (at < bytes.size() && bytes[at] == 0xFF) ++at;
+    if (at != behind + 1) odd("bytes between its segments", behind);
     if (at >= bytes.size()) break;
     const uint8_t marker = bytes[at++];
-    if (marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) continue;  // no length field
-    if (marker == 0xDA || marker == 0xD9 || marker == 0xD8) break;
+    if (marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) {  // no length field
+      odd("a marker that does not belong between segments", at - 2);
+      continue;
+    }
+    if (marker == 0xD9 || marker == 0xD8) break;
     if (at + 2 > bytes.size()) break;
     const size_t length = big16(bytes, at);
     if (length < 2 || at + length > bytes.size()) break;
     const Bytes segment = bytes.subspan(at + 2, length - 2);
+    odd(is_frame_marker(marker) && have_frame ? "a second frame" : segment_oddity(marker, segment), at - 2);
+    if (marker == 0xDA) {
+      header.scan_begin = at + length;
+      break;
+    }
     if (is_frame_marker(marker) && !have_frame) {
       read_frame(segment, marker, at - 2, header);
       have_frame = true;
@@ -113,9 +130,14 @@ JpegHeader probe_jpeg(Bytes bytes) {
     }
     at += length;
   }
+  if (header.scan_begin == 0) odd("no scan behind its segments", at);
   if (!have_frame)
     fail("JPEG has no readable frame header (" + std::to_string(bytes.size()) + " bytes): the file is truncated or damaged", at);
   return header;
 }
 
-}  // namespace millrace
+void refuse_odd(const JpegHeader& header) {
+  if (header.oddity) fail(std::string("JPEG has ") + header.oddity + ": the file is damaged, or unusual", header.oddity_offset);
+}
+
+}  // namespace millrace::codecs

@@ -6,7 +6,7 @@
 
 #include <libdeflate.h>
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 constexpr size_t kKeepBytes = size_t{64} << 20;
@@ -69,4 +69,4 @@ uint8_t* InflatePrefix::inflate(std::span<const uint8_t> stream, size_t needed, 
   return out;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -13,7 +13,7 @@
 
 struct libdeflate_decompressor;
 
-namespace millrace {
+namespace millrace::codecs {
 
 class InflatePrefix {
  public:
@@ -34,4 +34,4 @@ class InflatePrefix {
   size_t capacity_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -3,10 +3,9 @@
 #include <string>
 
 #include "codecs/baseline_decoder.h"
-#include "codecs/libjpeg_decoder.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 // A JPEG without its end marker has lost its tail. The marker cannot occur inside entropy-coded data, so looking for it from the
@@ -20,14 +19,15 @@ bool has_end_marker(std::span<const uint8_t> bytes) {
 }  // namespace
 
 struct JpegDecoder::Impl {
+  JpegRule rule;
   BaselineDecoder baseline;
   bool used_baseline = false;
 };
 
-JpegDecoder::JpegDecoder() : impl_(std::make_unique<Impl>()) {}
+JpegDecoder::JpegDecoder(JpegRule rule) : impl_(std::make_unique<Impl>(rule)) {}
 JpegDecoder::~JpegDecoder() = default;
 
-void JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegHeader& header, Rect region, ImageView out) {
+void JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegHeader& header, base::Rect region, base::ImageView out) {
   if (region.left < 0 || region.top < 0 || region.width <= 0 || region.height <= 0 ||
       int64_t{region.left} + region.width > header.width || int64_t{region.top} + region.height > header.height)
     throw Error(ErrorKind::invalid_argument, "region " + std::to_string(region.width) + " x " + std::to_string(region.height) +
@@ -45,10 +45,11 @@ void JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegHeader& heade
     throw Error(ErrorKind::corrupt_data,
                 "JPEG has no end marker: the file is truncated after " + std::to_string(bytes.size()) + " bytes", {},
                 static_cast<int64_t>(bytes.size()));
+  if (impl_->rule == JpegRule::strict) refuse_odd(header);
   impl_->used_baseline = impl_->baseline.decode(bytes, region, out);
-  if (!impl_->used_baseline) libjpeg_decode(bytes, header, region, out);
+  if (!impl_->used_baseline) libjpeg_decode(bytes, header, region, out, impl_->rule);
 }
 
 bool JpegDecoder::used_baseline() const { return impl_->used_baseline; }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

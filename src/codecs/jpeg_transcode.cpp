@@ -10,7 +10,7 @@
 #include "codecs/libjpeg_session.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 // The file that libjpeg writes, in memory from malloc: it grows inside libjpeg's calls, where no exception may pass.
@@ -50,15 +50,6 @@ boolean on_full_buffer(j_compress_ptr info) {
 
 void do_nothing(j_compress_ptr) {}
 
-// Decoders smooth what an unfinished progressive file left open; as a baseline file it would look different.
-void refuse_unfinished(LibjpegSession& session) {
-  const jpeg_decompress_struct& info = session.info;
-  if (!info.progressive_mode || info.coef_bits == nullptr) return;
-  for (int c = 0; c < info.num_components; ++c)
-    for (int k = 0; k < DCTSIZE2; ++k)
-      if (info.coef_bits[c][k] != 0) session.leave("a progressive picture whose last scans are missing");
-}
-
 // The standard's Huffman tables have codes for what an encoder of 8-bit samples can make; libjpeg's own check is left out where it
 // has a quick assembler routine. A damaged file may hold more.
 void refuse_large_values(LibjpegSession& session, jvirt_barray_ptr* coefficients) {
@@ -93,7 +84,7 @@ void transcode(LibjpegSession& session, Output& output, std::span<const uint8_t>
   jpeg_read_header(&from, TRUE);
   jvirt_barray_ptr* const coefficients = jpeg_read_coefficients(&from);
   if (session.errors.num_warnings > 0) session.leave("the entropy-coded data is damaged");  // writing sets the count to 0
-  refuse_unfinished(session);
+  session.refuse_unfinished();  // as a baseline file it would look different
   refuse_large_values(session, coefficients);
 
   jpeg_compress_struct& to = output.info;
@@ -137,4 +128,4 @@ std::vector<uint8_t> transcode_jpeg(std::span<const uint8_t> bytes, const Transc
   return {output.bytes, output.bytes + (output.capacity - output.destination.free_in_buffer)};
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

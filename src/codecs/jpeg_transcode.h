@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct TranscodeOptions {
   // Pixels from one marker to the next, rounded down to whole MCUs, at least one; 0: no markers. A random crop needs about half a
@@ -26,4 +26,4 @@ struct TranscodeOptions {
 
 std::vector<uint8_t> transcode_jpeg(std::span<const uint8_t> bytes, const TranscodeOptions& options = {});
 
-}  // namespace millrace
+}  // namespace millrace::codecs

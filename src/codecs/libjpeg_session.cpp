@@ -1,10 +1,9 @@
 #include "codecs/libjpeg_session.h"
 
-namespace millrace {
-namespace {
+#include "codecs/image_header.h"
 
-// A progressive file may hold any number of tiny scans, each a pass over all coefficients: minutes of work from a few kilobytes.
-constexpr int kMaxScans = 500;
+namespace millrace::codecs {
+namespace {
 
 LibjpegSession& session_of(j_common_ptr info) { return *static_cast<LibjpegSession*>(info->client_data); }
 
@@ -14,14 +13,16 @@ void on_error(j_common_ptr info) {
   session_of(info).leave(message);
 }
 
-void count_warning(j_common_ptr info, int level) {
-  if (level < 0) ++info->err->num_warnings;
+void on_warning(j_common_ptr info, int level) {
+  if (level >= 0) return;  // a trace
+  if (session_of(info).strict) on_error(info);
+  ++info->err->num_warnings;
 }
 
 void stay_silent(j_common_ptr) {}
 
 void refuse_scan_bombs(j_common_ptr info) {
-  if (info->is_decompressor && reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans)
+  if (info->is_decompressor && reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxJpegScans)
     session_of(info).leave("more than 500 scans, which no encoder writes");
 }
 
@@ -44,7 +45,7 @@ LibjpegSession::LibjpegSession() {
   info.err = jpeg_std_error(&errors);
   info.client_data = this;
   errors.error_exit = on_error;
-  errors.emit_message = count_warning;
+  errors.emit_message = on_warning;
   errors.output_message = stay_silent;
   source.init_source = do_nothing;
   source.fill_input_buffer = on_end_of_bytes;
@@ -59,6 +60,13 @@ void LibjpegSession::leave(const char* reason) {
   longjmp(escape, 1);
 }
 
+void LibjpegSession::refuse_unfinished() {
+  if (!info.progressive_mode || info.coef_bits == nullptr) return;
+  for (int c = 0; c < info.num_components; ++c)
+    for (int k = 0; k < DCTSIZE2; ++k)
+      if (info.coef_bits[c][k] != 0) leave("a progressive picture whose last scans are missing");
+}
+
 void LibjpegSession::create(std::span<const uint8_t> bytes) {
   jpeg_create_decompress(&info);
   source.next_input_byte = bytes.data();
@@ -67,4 +75,4 @@ void LibjpegSession::create(std::span<const uint8_t> bytes) {
   info.progress = &progress;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -1,5 +1,5 @@
 // LibjpegSession: what every use of libjpeg-turbo here has in common: bytes in memory as its source, its errors as a longjmp with
-// a message, its warnings counted and silent, and an end to files with endless scans.
+// a message, its warnings counted and silent (or errors, too), and an end to files with endless scans.
 //
 // Between setjmp(session.escape) and a longjmp to it only sessions and C code may be alive, so that no destructor is skipped; the
 // caller's setjmp must lie in a frame that outlives every call of libjpeg. One thread; borrows the bytes.
@@ -13,7 +13,7 @@
 
 #include <jpeglib.h>
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct LibjpegSession {
   jpeg_decompress_struct info{};
@@ -22,6 +22,7 @@ struct LibjpegSession {
   jpeg_progress_mgr progress{};
   jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = "";
+  bool strict = false;  // a warning is an error
 
   LibjpegSession();
   LibjpegSession(const LibjpegSession&) = delete;
@@ -31,6 +32,8 @@ struct LibjpegSession {
   // Below setjmp only: creates `info` with `bytes` as its source.
   void create(std::span<const uint8_t> bytes);
   [[noreturn]] void leave(const char* reason);
+  // Leaves when a progressive picture lacks scans: decoders smooth what those left open, each version of libjpeg in its own way.
+  void refuse_unfinished();
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -11,7 +11,7 @@
 
 // No vectors here: compiled for each target for the sake of BMI2's shifts.
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::codecs::HWY_NAMESPACE {
 namespace {
 
 // The next prediction, or false when it leaves the range of a coefficient.
@@ -51,11 +51,11 @@ bool skip_mcus(McuReader::State& state, int64_t count) {
 }
 
 }  // namespace
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::codecs {
 
 HWY_EXPORT(read_mcus);
 HWY_EXPORT(skip_mcus);
@@ -116,5 +116,5 @@ bool McuReader::skip(int64_t count) {
   return HWY_DYNAMIC_DISPATCH(skip_mcus)(state_, count);
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs
 #endif

@@ -14,7 +14,7 @@
 #include "codecs/entropy_data.h"
 #include "codecs/huffman_tables.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 class McuReader {
  public:
@@ -53,4 +53,4 @@ class McuReader {
   int64_t left_ = 0;             // MCUs left in the current segment
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
@@ -83,4 +83,4 @@ std::optional<int> picture_orientation(Bytes exif, Bytes xmp) {
   return value >= 1 && value <= 8 ? value : 1;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct ExifOrientation {
   int value = 0;         // 1..8; 0: none that has a meaning
@@ -22,4 +22,4 @@ ExifOrientation exif_orientation(std::span<const uint8_t> tiff);
 // where that has no orientation, XMP. 1 when there is none; nothing when Pillow itself has to be asked.
 std::optional<int> picture_orientation(std::span<const uint8_t> exif, std::span<const uint8_t> xmp);
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -7,29 +7,37 @@
 #include "codecs/png_decoder.h"
 #include "codecs/webp_decoder.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
-// Above this Pillow warns, and its users may have set it to another limit.
-constexpr int64_t kMostQuietPixels = kMaxPixels / 2;
-
-void refuse_large(const PictureHeader& header) {
+void refuse_large(const PictureHeader& header, int64_t most_quiet_pixels) {
   const int64_t pixels = int64_t{header.width} * header.height;
-  if (pixels > kMostQuietPixels)
+  if (pixels > most_quiet_pixels)
     throw Error(ErrorKind::unavailable, std::string(format_name(header.format)) + " has " + std::to_string(header.width) + " x " +
                                             std::to_string(header.height) + " = " + std::to_string(pixels) +
-                                            " pixels: from " + std::to_string(kMostQuietPixels) +
+                                            " pixels: from " + std::to_string(most_quiet_pixels) +
                                             " on the limits of a fallback decoder (Pillow) count");
+}
+
+// Counts what looks like scans, thumbnails' too.
+bool is_scan_bomb(std::span<const uint8_t> bytes) {
+  int scans = 0;
+  for (size_t i = 0; i + 1 < bytes.size(); ++i) scans += bytes[i] == 0xFF && bytes[i + 1] == 0xDA;
+  return scans > kMaxJpegScans;
 }
 
 }  // namespace
 
 bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes) {
   const bool refused = refusal.kind() == ErrorKind::corrupt_data || refusal.kind() == ErrorKind::unavailable;
-  return refused && sniff(bytes) != ImageFormat::jpeg;
+  return refused && !(sniff(bytes) == ImageFormat::jpeg && is_scan_bomb(bytes));
 }
 
 struct PictureDecoder::Impl {
+  Impl(JpegRule jpegs, int64_t quiet) : rule(jpegs), most_quiet_pixels(quiet), jpeg(jpegs) {}
+
+  const JpegRule rule;
+  const int64_t most_quiet_pixels;
   std::span<const uint8_t> bytes;
   std::variant<std::monostate, JpegHeader, PngFile, WebPFile> file;
   JpegDecoder jpeg;
@@ -39,13 +47,13 @@ struct PictureDecoder::Impl {
   template <typename File>
   PictureHeader keep(ImageFormat format, const File& found) {
     const PictureHeader header{format, found.width, found.height, found.orientation};
-    if (format != ImageFormat::jpeg) refuse_large(header);
+    if (format != ImageFormat::jpeg) refuse_large(header, most_quiet_pixels);
     file = found;
     return header;
   }
 };
 
-PictureDecoder::PictureDecoder() : impl_(std::make_unique<Impl>()) {}
+PictureDecoder::PictureDecoder(JpegRule rule, int64_t most_quiet_pixels) : impl_(std::make_unique<Impl>(rule, most_quiet_pixels)) {}
 PictureDecoder::~PictureDecoder() = default;
 
 PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
@@ -53,7 +61,11 @@ PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
   impl_->file = std::monostate();
   const ImageFormat format = sniff(bytes);
   switch (format) {
-    case ImageFormat::jpeg: return impl_->keep(format, probe_jpeg(bytes));
+    case ImageFormat::jpeg: {
+      const JpegHeader found = probe_jpeg(bytes);
+      if (impl_->rule == JpegRule::strict) refuse_odd(found);  // another decoder may find another size
+      return impl_->keep(format, found);
+    }
     case ImageFormat::png: return impl_->keep(format, probe_png(bytes));
     case ImageFormat::webp: return impl_->keep(format, probe_webp(bytes));
     case ImageFormat::gif:
@@ -65,11 +77,11 @@ PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
                                           ", not JPEG, PNG or WebP, and needs a fallback decoder; convert it or give one");
 }
 
-void PictureDecoder::decode(Rect region, ImageView out) {
+void PictureDecoder::decode(base::Rect region, base::ImageView out) {
   struct Decode {
     Impl& impl;
-    Rect region;
-    ImageView out;
+    base::Rect region;
+    base::ImageView out;
     void operator()(std::monostate) const { throw Error(ErrorKind::invalid_argument, "decode() needs a probe() that succeeded"); }
     void operator()(const JpegHeader& header) const { impl.jpeg.decode(impl.bytes, header, region, out); }
     void operator()(const PngFile& file) const { impl.png.decode(impl.bytes, file, region, out); }
@@ -80,4 +92,4 @@ void PictureDecoder::decode(Rect region, ImageView out) {
 
 const JpegHeader* PictureDecoder::jpeg() const { return std::get_if<JpegHeader>(&impl_->file); }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

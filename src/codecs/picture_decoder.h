@@ -1,8 +1,8 @@
 // PictureDecoder: a picture of any format that has a codec here: what it is, then any rectangle of it.
 //
-// About a JPEG the word spoken here is final. About other formats it is Pillow's: what it makes of a damaged file is beyond any rule, so
-// where this refuses one, by Error(corrupt_data) or, when nothing is wrong but there is no codec, Error(unavailable), a caller who
-// has Pillow asks it.
+// The last word is Pillow's: what it makes of a damaged file is beyond any rule, so where this refuses one, by Error(corrupt_data) or,
+// when nothing is wrong but there is no codec, Error(unavailable), a caller who has Pillow asks it. Who has no such fallback gets of
+// a damaged JPEG what libjpeg makes of it (JpegRule::lenient).
 // One decoder per thread; it keeps its buffers between pictures.
 #pragma once
 
@@ -12,9 +12,10 @@
 
 #include "base/geometry.h"
 #include "codecs/image_header.h"
+#include "codecs/libjpeg_decoder.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct PictureHeader {
   ImageFormat format = ImageFormat::unknown;
@@ -22,12 +23,14 @@ struct PictureHeader {
   int orientation = 1;            // EXIF 1..8
 };
 
-// Whether a fallback decoder has the last word, after `refusal` by a PictureDecoder.
+// Whether a fallback decoder has the last word, after `refusal` by a PictureDecoder. It has not about bombs (kMaxJpegScans).
 bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes);
 
 class PictureDecoder {
  public:
-  PictureDecoder();
+  // PNG and WebP of more pixels than `most_quiet_pixels` are refused, Error(unavailable): a fallback decoder warns of them, or refuses
+  // them by a limit of its user. By default Pillow's.
+  explicit PictureDecoder(JpegRule rule = JpegRule::lenient, int64_t most_quiet_pixels = kMaxPixels / 2);
   ~PictureDecoder();
   PictureDecoder(const PictureDecoder&) = delete;
   PictureDecoder& operator=(const PictureDecoder&) = delete;
@@ -36,7 +39,7 @@ class PictureDecoder {
   PictureHeader probe(std::span<const uint8_t> bytes);
 
   // Of what was probed last. `region` lies inside the stored picture; `out` has its size. The fourth byte of a pixel is unspecified.
-  void decode(Rect region, ImageView out);
+  void decode(base::Rect region, base::ImageView out);
 
   // What probe() found when it was a JPEG, else null.
   const JpegHeader* jpeg() const;
@@ -46,4 +49,4 @@ class PictureDecoder {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

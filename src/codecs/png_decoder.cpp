@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 // Adam7: the pixels (left + i x across, top + j x down) of each of seven smaller pictures.
@@ -26,7 +26,7 @@ size_t row_bytes(const PngFile& file, int32_t width) {
 size_t pixel_bytes(const PngFile& file) { return static_cast<size_t>(std::max(1, file.pixel_bits() / 8)); }
 
 size_t raw_bytes(const PngFile& file, int32_t width, int32_t height) {
-  return width == 0 ? 0 : checked_mul(row_bytes(file, width) + 1, static_cast<size_t>(height), "a decoded PNG");
+  return width == 0 ? 0 : base::checked_mul(row_bytes(file, width) + 1, static_cast<size_t>(height), "a decoded PNG");
 }
 
 size_t raw_bytes(const PngFile& file) {
@@ -65,7 +65,7 @@ void PngDecoder::unfilter(uint8_t* rows, int32_t count, size_t row_bytes, size_t
   }
 }
 
-void PngDecoder::decode(std::span<const uint8_t> bytes, const PngFile& file, Rect region, ImageView out) {
+void PngDecoder::decode(std::span<const uint8_t> bytes, const PngFile& file, base::Rect region, base::ImageView out) {
   const size_t row = row_bytes(file, file.width), total = raw_bytes(file);
   const size_t needed = file.interlaced ? total : raw_bytes(file, file.width, region.bottom());
   uint8_t* const raw = inflate_.inflate(stream(bytes, file), needed, total);
@@ -80,14 +80,14 @@ void PngDecoder::decode(std::span<const uint8_t> bytes, const PngFile& file, Rec
     colors.expand(raw + static_cast<size_t>(region.top + y) * (row + 1) + 1, region.left, region.width, out.row(y));
 }
 
-void PngDecoder::decode_passes(uint8_t* raw, const PngFile& file, Rect region, ImageView out) {
+void PngDecoder::decode_passes(uint8_t* raw, const PngFile& file, base::Rect region, base::ImageView out) {
   const PngColors colors(file);
   for (const Pass& pass : kPasses) {
     const int32_t width = pass.width(file.width), height = pass.height(file.height);
     if (width == 0) continue;
     const size_t row = row_bytes(file, width);
     unfilter(raw, height, row, row, file);
-    line_.resize(static_cast<size_t>(width) * kPixelBytes);
+    line_.resize(static_cast<size_t>(width) * base::kPixelBytes);
     for (int32_t j = 0; j < height; ++j, raw += row + 1) {
       const int32_t y = pass.top + j * pass.down - region.top;
       if (y < 0 || y >= region.height) continue;
@@ -95,10 +95,10 @@ void PngDecoder::decode_passes(uint8_t* raw, const PngFile& file, Rect region, I
       uint8_t* const to = out.row(y);
       for (int32_t i = 0; i < width; ++i) {
         const int32_t x = pass.left + i * pass.across - region.left;
-        if (x >= 0 && x < region.width) std::memcpy(to + x * kPixelBytes, line_.data() + i * kPixelBytes, kPixelBytes);
+        if (x >= 0 && x < region.width) std::memcpy(to + x * base::kPixelBytes, line_.data() + i * base::kPixelBytes, base::kPixelBytes);
       }
     }
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

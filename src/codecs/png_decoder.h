@@ -15,22 +15,22 @@
 #include "codecs/png_file.h"
 #include "codecs/png_rows.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 class PngDecoder {
  public:
   // `file` is what probe_png(bytes) gave; `region` lies inside the picture and `out` has its size. The fourth byte of a pixel is
   // unspecified.
-  void decode(std::span<const uint8_t> bytes, const PngFile& file, Rect region, ImageView out);
+  void decode(std::span<const uint8_t> bytes, const PngFile& file, base::Rect region, base::ImageView out);
 
  private:
   std::span<const uint8_t> stream(std::span<const uint8_t> bytes, const PngFile& file);
   void unfilter(uint8_t* rows, int32_t count, size_t row_bytes, size_t wanted_bytes, const PngFile& file);
-  void decode_passes(uint8_t* raw, const PngFile& file, Rect region, ImageView out);
+  void decode_passes(uint8_t* raw, const PngFile& file, base::Rect region, base::ImageView out);
 
   InflatePrefix inflate_;
   std::vector<uint8_t> joined_;  // the stream of a file with several IDAT chunks
   std::vector<uint8_t> line_;    // zeros above the first row; a row of an interlace pass as RGBX
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

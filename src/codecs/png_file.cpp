@@ -11,7 +11,7 @@
 #include "codecs/orientation.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
@@ -208,4 +208,4 @@ PngFile probe_png(Bytes bytes) {
   return file;
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

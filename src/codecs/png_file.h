@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::codecs {
 
 enum class PngColor : uint8_t { grey = 0, rgb = 2, palette = 3, grey_alpha = 4, rgb_alpha = 6 };
 
@@ -43,4 +43,4 @@ void for_each_data_chunk(std::span<const uint8_t> bytes, const PngFile& file, Ta
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

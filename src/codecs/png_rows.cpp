@@ -8,7 +8,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -106,15 +106,15 @@ void expand_rgb(const uint8_t* from, int32_t count, uint8_t* to) {
   for (; x + kStep <= count; x += kStep) {
     hn::Vec<decltype(d)> r, g, b;
     hn::LoadInterleaved3(d, from + 3 * x, r, g, b);
-    hn::StoreInterleaved4(r, g, b, b, d, to + kPixelBytes * x);
+    hn::StoreInterleaved4(r, g, b, b, d, to + base::kPixelBytes * x);
   }
-  for (; x < count; ++x) std::memcpy(to + kPixelBytes * x, from + 3 * x, 3);
+  for (; x < count; ++x) std::memcpy(to + base::kPixelBytes * x, from + 3 * x, 3);
 }
 
 // Pixels of kSize bytes whose green and blue lie kStep and 2 x kStep behind red; 0: they are grey.
 template <int kSize, int kStep>
 void expand_bytes(const uint8_t* from, int32_t count, uint8_t* to) {
-  for (int32_t x = 0; x < count; ++x, from += kSize, to += kPixelBytes) {
+  for (int32_t x = 0; x < count; ++x, from += kSize, to += base::kPixelBytes) {
     to[0] = from[0];
     to[1] = from[kStep];
     to[2] = from[2 * kStep];
@@ -123,14 +123,14 @@ void expand_bytes(const uint8_t* from, int32_t count, uint8_t* to) {
 }
 
 void expand_grey16(const uint8_t* from, int32_t count, uint8_t* to) {
-  for (int32_t x = 0; x < count; ++x, from += 2, to += kPixelBytes) to[0] = to[1] = to[2] = from[0] ? 255 : from[1];
+  for (int32_t x = 0; x < count; ++x, from += 2, to += base::kPixelBytes) to[0] = to[1] = to[2] = from[0] ? 255 : from[1];
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs
 HWY_AFTER_NAMESPACE();
 
-namespace millrace {
+namespace millrace::codecs {
 
 bool unfilter_row(int filter, uint8_t* row, const uint8_t* above, size_t bytes, size_t pixel_bytes) {
   if (filter < 0 || filter > 4) return false;
@@ -153,26 +153,26 @@ PngColors::PngColors(const PngFile& file) : depth_(file.depth), color_(file.colo
   if (depth_ > 8) return;
   const size_t values = size_t{1} << depth_;
   for (size_t value = 0; value < values; ++value) {
-    uint8_t pixel[kPixelBytes] = {0, 0, 0, 255};  // black where the palette has no entry
+    uint8_t pixel[base::kPixelBytes] = {0, 0, 0, 255};  // black where the palette has no entry
     if (color_ == PngColor::palette) {
       if (3 * value < file.palette.size()) std::memcpy(pixel, file.palette.data() + 3 * value, 3);
     } else {
       std::memset(pixel, static_cast<int>(value * 255 / (values - 1)), 3);
     }
-    std::memcpy(&table_[value], pixel, kPixelBytes);
+    std::memcpy(&table_[value], pixel, base::kPixelBytes);
   }
 }
 
 void PngColors::look_up(const uint8_t* row, int32_t first, int32_t count, uint8_t* rgbx) const {
   if (depth_ == 8) {
-    for (int32_t x = 0; x < count; ++x) std::memcpy(rgbx + kPixelBytes * x, &table_[row[first + x]], kPixelBytes);
+    for (int32_t x = 0; x < count; ++x) std::memcpy(rgbx + base::kPixelBytes * x, &table_[row[first + x]], base::kPixelBytes);
     return;
   }
   const int32_t per_byte = 8 / depth_;
   const uint32_t mask = (1u << depth_) - 1;
-  for (int32_t x = first; x < first + count; ++x, rgbx += kPixelBytes) {
+  for (int32_t x = first; x < first + count; ++x, rgbx += base::kPixelBytes) {
     const int shift = 8 - depth_ * (x % per_byte + 1);
-    std::memcpy(rgbx, &table_[row[x / per_byte] >> shift & mask], kPixelBytes);
+    std::memcpy(rgbx, &table_[row[x / per_byte] >> shift & mask], base::kPixelBytes);
   }
 }
 
@@ -195,4 +195,4 @@ void PngColors::expand(const uint8_t* row, int32_t first, int32_t count, uint8_t
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

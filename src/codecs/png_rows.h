@@ -7,7 +7,7 @@
 
 #include "codecs/png_file.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 // Undoes `filter` on the first `bytes` of a row in place. `above` is the row before, already undone; zeros for the first. Both may be
 // read up to 8 bytes behind `bytes`. `pixel_bytes`: the distance to the left neighbour, 1 for pixels smaller than a byte. False when
@@ -30,4 +30,4 @@ class PngColors {
   std::array<uint32_t, 256> table_;  // the RGBX of each value of a grey or palette pixel of at most 8 bits, as it lies in memory
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -11,7 +11,7 @@
 
 #include "codecs/baseline_stream.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 template <class Table>
 class TableCache {
@@ -42,4 +42,4 @@ class TableCache {
   uint64_t clock_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::codecs::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -138,12 +138,12 @@ void grey(const uint8_t* HWY_RESTRICT luma, size_t count, uint8_t* HWY_RESTRICT 
 UpsampleColor choose_kernels() { return {blend, halved, full, grey}; }
 
 }  // namespace
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::codecs {
 HWY_EXPORT(choose_kernels);
 UpsampleColor upsample_color() { return HWY_DYNAMIC_DISPATCH(choose_kernels)(); }
-}  // namespace millrace
+}  // namespace millrace::codecs
 #endif

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct UpsampleColor {
   // How much readers may read behind a row and `blend` may write behind `count`: buffers carry this many elements more.
@@ -31,4 +31,4 @@ struct UpsampleColor {
 
 UpsampleColor upsample_color();  // the best for this machine
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -14,7 +14,7 @@
 #include "codecs/orientation.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
@@ -35,14 +35,14 @@ Bytes chunk(const Demuxer& demuxer, const char* name) {
 }
 
 // The piece of the frame's picture that has to be decoded for `part` of it to be right.
-Rect with_margin(Rect part, const WebPFile& file) {
+base::Rect with_margin(base::Rect part, const WebPFile& file) {
   if (file.lossless) return part;
   const int32_t left = std::max(0, part.left - kMargin) & ~1, top = std::max(0, part.top - kMargin) & ~1;
   return {left, top, std::min(file.frame.width, part.right() + kMargin) - left,
           std::min(file.frame.height, part.bottom() + kMargin) - top};
 }
 
-void decode_part(const WebPFile& file, Rect part, ImageView out) {
+void decode_part(const WebPFile& file, base::Rect part, base::ImageView out) {
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config))
     throw Error(ErrorKind::unavailable, "the installed libwebp is not of the version that millrace was built with; build it again");
@@ -51,7 +51,7 @@ void decode_part(const WebPFile& file, Rect part, ImageView out) {
   config.output.u.RGBA.rgba = out.data;
   config.output.u.RGBA.stride = static_cast<int>(out.stride_bytes);
   config.output.u.RGBA.size = static_cast<size_t>(out.stride_bytes) * static_cast<size_t>(out.height);
-  if (part != Rect{0, 0, file.frame.width, file.frame.height}) {
+  if (part != base::Rect{0, 0, file.frame.width, file.frame.height}) {
     config.options.use_cropping = 1;
     config.options.crop_left = part.left;
     config.options.crop_top = part.top;
@@ -64,12 +64,12 @@ void decode_part(const WebPFile& file, Rect part, ImageView out) {
     fail("WebP's pixels cannot be decoded (libwebp's status " + std::to_string(status) + "): the file is damaged", -1);
 }
 
-ImageView piece(ImageView of, Rect part) {
-  return {of.row(part.top) + ptrdiff_t{part.left} * kPixelBytes, part.width, part.height, of.stride_bytes};
+base::ImageView piece(base::ImageView of, base::Rect part) {
+  return {of.row(part.top) + ptrdiff_t{part.left} * base::kPixelBytes, part.width, part.height, of.stride_bytes};
 }
 
-void clear(ImageView view) {
-  for (int32_t y = 0; y < view.height; ++y) std::memset(view.row(y), 0, static_cast<size_t>(view.width) * kPixelBytes);
+void clear(base::ImageView view) {
+  for (int32_t y = 0; y < view.height; ++y) std::memset(view.row(y), 0, static_cast<size_t>(view.width) * base::kPixelBytes);
 }
 
 }  // namespace
@@ -99,28 +99,28 @@ WebPFile probe_webp(Bytes bytes) {
   return file;
 }
 
-void WebPDecoder::decode(const WebPFile& file, Rect region, ImageView out) {
-  const Rect frame = file.frame;
+void WebPDecoder::decode(const WebPFile& file, base::Rect region, base::ImageView out) {
+  const base::Rect frame = file.frame;
   const int32_t left = std::max(region.left, frame.left), top = std::max(region.top, frame.top);
   const int32_t width = std::min(region.right(), frame.right()) - left, height = std::min(region.bottom(), frame.bottom()) - top;
   const bool covered = width == region.width && height == region.height;
   if (!covered) clear(out);
   if (width <= 0 || height <= 0) return;
 
-  const ImageView target = piece(out, {left - region.left, top - region.top, width, height});
-  const Rect part{left - frame.left, top - frame.top, width, height};
-  const Rect around = with_margin(part, file);
+  const base::ImageView target = piece(out, {left - region.left, top - region.top, width, height});
+  const base::Rect part{left - frame.left, top - frame.top, width, height};
+  const base::Rect around = with_margin(part, file);
   if (around == part) {
     decode_part(file, part, target);
     return;
   }
-  const ptrdiff_t stride = ptrdiff_t{around.width} * kPixelBytes;
+  const ptrdiff_t stride = ptrdiff_t{around.width} * base::kPixelBytes;
   pixels_.resize(static_cast<size_t>(stride) * static_cast<size_t>(around.height));
-  const ImageView decoded{pixels_.data(), around.width, around.height, stride};
+  const base::ImageView decoded{pixels_.data(), around.width, around.height, stride};
   decode_part(file, around, decoded);
   for (int32_t y = 0; y < height; ++y)
-    std::memcpy(target.row(y), decoded.row(part.top - around.top + y) + ptrdiff_t{part.left - around.left} * kPixelBytes,
-                static_cast<size_t>(width) * kPixelBytes);
+    std::memcpy(target.row(y), decoded.row(part.top - around.top + y) + ptrdiff_t{part.left - around.left} * base::kPixelBytes,
+                static_cast<size_t>(width) * base::kPixelBytes);
 }
 
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -11,12 +11,12 @@
 
 #include "base/geometry.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 struct WebPFile {
   int32_t width = 0, height = 0;   // of the canvas, before orientation
   int orientation = 1;             // EXIF 1..8, from EXIF or XMP as Pillow's getexif() finds it
-  Rect frame;                      // where the first frame lies; around it is black
+  base::Rect frame;                      // where the first frame lies; around it is black
   bool lossless = false;
   std::span<const uint8_t> data;   // the first frame's, within the file
 };
@@ -28,10 +28,10 @@ class WebPDecoder {
  public:
   // `file` is what probe_webp() gave, its bytes still there; `region` lies inside the picture and `out` has its size. The fourth byte of
   // a pixel is unspecified.
-  void decode(const WebPFile& file, Rect region, ImageView out);
+  void decode(const WebPFile& file, base::Rect region, base::ImageView out);
 
  private:
   std::vector<uint8_t> pixels_;  // a region with the margin around it
 };
 
-}  // namespace millrace
+}  // namespace millrace::codecs

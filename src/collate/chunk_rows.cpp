@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 constexpr size_t kMostValueBytes = 64;              // of larger ones a cache miss is a small part
@@ -97,4 +97,4 @@ void RowDealer::deal(const ChunkRows& like, std::span<uint8_t* const> out) {
   deal_rows_to({dealt_.data(), places_.size()}, row_bytes, places_, columns_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate

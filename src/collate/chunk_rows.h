@@ -13,7 +13,7 @@
 #include "collate/interleaved_rows.h"
 #include "collate/row_gather.h"
 
-namespace millrace {
+namespace millrace::collate {
 
 class ChunkRows {
  public:
@@ -76,4 +76,4 @@ class RowDealer {
   std::vector<DealtColumn> columns_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -8,7 +8,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 // Finds chunks of samples: near where they would be if all chunks were as long, which most are, else by bisection.
@@ -80,4 +80,4 @@ ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate

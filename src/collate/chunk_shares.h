@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace {
+namespace millrace::collate {
 
 // The samples of a batch, sorted by chunk, those of a chunk in their order: places[bounds[s] .. bounds[s+1]) are where those of chunks[s]
 // stand in the batch, and the same part of `rows` are their rows in that chunk. Chunks rise.
@@ -18,4 +18,4 @@ struct ChunkShares {
 // no chunk.
 ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int64_t> starts);
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -16,12 +16,13 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "collate/row_maker.h"
+#include "core/consumer_seat.h"
 #include "core/fork_guard.h"
 #include "core/thread_group.h"
 #include "millrace/error.h"
 #include "trace/range.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 // A field of a batch from here on is larger than its slots would stay in the caches: measured, 25 GB/s instead of 12 for 8 MiB.
@@ -65,7 +66,7 @@ struct GatherEngine::Task {
 
   const std::vector<RowCopy> copies;
   int64_t pieces = 0;
-  std::vector<Lease> leases;
+  std::vector<core::Lease> leases;
   int64_t claimed = 0, unfinished = 0;
   bool discarded = false;
   std::exception_ptr error;  // no memory for it, or rows that could not be made: the first one
@@ -73,7 +74,7 @@ struct GatherEngine::Task {
 
 // Shared: slots that come back after the engine's end must not find it gone (they hold a weak_ptr).
 struct GatherEngine::State {
-  std::vector<std::unique_ptr<BatchRing>> rings;  // by field; fixed
+  std::vector<std::unique_ptr<core::BatchRing>> rings;  // by field; fixed
   std::atomic<int64_t> copy_ns{0};                // relaxed: a statistic
 
   std::mutex mutex;  // guards everything below
@@ -85,16 +86,16 @@ struct GatherEngine::State {
 
   // Returns what went wrong.
   std::exception_ptr write(const Task& task, int64_t piece) {
-    const TraceRange range("collate");
-    const StageScope scope(Stage::collate);
-    const int64_t start = now_ns();
+    const trace::TraceRange range("collate");
+    const trace::StageScope scope(trace::Stage::collate);
+    const int64_t start = base::now_ns();
     std::exception_ptr error;
     try {
       task.write(piece);
     } catch (...) {
       error = std::current_exception();
     }
-    copy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+    copy_ns.fetch_add(base::now_ns() - start, std::memory_order_relaxed);
     return error;
   }
 
@@ -119,9 +120,9 @@ struct GatherEngine::State {
     try {
       while (!task.started()) {
         const RowCopy& copy = task.copies[task.leases.size()];
-        const size_t bytes = checked_mul(copy.rows.size(), copy.row_bytes, "batch");
-        BatchRing& ring = *rings[copy.field];
-        std::optional<Lease> lease = ring.try_acquire(bytes);
+        const size_t bytes = base::checked_mul(copy.rows.size(), copy.row_bytes, "batch");
+        core::BatchRing& ring = *rings[copy.field];
+        std::optional<core::Lease> lease = ring.try_acquire(bytes);
         if (!lease && overflow_allowed) lease = ring.acquire_overflow(bytes);
         if (!lease) return false;
         task.leases.push_back(std::move(*lease));
@@ -149,17 +150,25 @@ struct GatherEngine::State {
     return piece;
   }
 
+  void discard_all() {
+    std::deque<std::shared_ptr<Task>> gone;  // dropped without the lock
+    const std::lock_guard lock(mutex);
+    gone.swap(tasks);
+    claim = 0;
+    for (const auto& task : gone) task->discarded = true;
+  }
+
   void slot_returned() {
     const std::lock_guard lock(mutex);
     if (claim < tasks.size()) work.notify_all();
   }
 
-  void run(int number, const std::shared_ptr<StageClock>& clock) {
-    const StageLife life(clock, Stage::collate);
+  void run(int number, const std::shared_ptr<trace::StageClock>& clock) {
+    const trace::StageLife life(clock, trace::Stage::collate);
     std::unique_lock lock(mutex);
     for (;;) {
       while (!closed && (number >= active || !claimable())) {
-        const StageScope scope(Stage::idle);
+        const trace::StageScope scope(trace::Stage::idle);
         (number >= active ? parked : work).wait(lock);
       }
       if (closed) return;
@@ -180,34 +189,35 @@ struct GatherEngine::State {
   // The consumer as the only worker: pieces of the oldest task until it is complete or the deadline has passed.
   void work_on_oldest(std::unique_lock<std::mutex>& lock, int64_t deadline_ns) {
     Task& task = *tasks.front();
-    while (task.unfinished > 0) {
+    while (task.unfinished > 0 && !closed) {
       const int64_t piece = take_piece();
       lock.unlock();
       std::exception_ptr error = write(task, piece);
       lock.lock();
       if (error && !task.error) task.error = std::move(error);
       --task.unfinished;
-      if (now_ns() >= deadline_ns) return;
+      if (base::now_ns() >= deadline_ns) return;
     }
   }
 };
 
 struct GatherEngine::Running {
   std::shared_ptr<State> state = std::make_shared<State>();
-  std::vector<std::shared_ptr<StageClock>> clocks;  // by thread
-  ThreadGroup threads;  // the last member: joined before the state goes
+  core::ConsumerSeat seat;
+  std::vector<std::shared_ptr<trace::StageClock>> clocks;  // by thread
+  core::ThreadGroup threads;  // the last member: joined before the state goes
 };
 
-GatherEngine::GatherEngine(int threads, int slots, size_t fields, const BlockSource& memory)
-    : generation_(fork_generation()), running_(std::make_unique<Running>()) {
+GatherEngine::GatherEngine(int threads, int slots, size_t fields, const core::BlockSource& memory)
+    : generation_(core::fork_generation()), running_(std::make_unique<Running>()) {
   const auto& state = running_->state;
   for (size_t i = 0; i < fields; ++i)
-    state->rings.push_back(std::make_unique<BatchRing>(slots, [weak = std::weak_ptr(state)] {
+    state->rings.push_back(std::make_unique<core::BatchRing>(slots, [weak = std::weak_ptr(state)] {
       if (const auto alive = weak.lock()) alive->slot_returned();
     }, memory));
   try {
     for (int i = 0; i < threads; ++i) {
-      const auto& clock = running_->clocks.emplace_back(std::make_shared<StageClock>());
+      const auto& clock = running_->clocks.emplace_back(std::make_shared<trace::StageClock>());
       running_->threads.start("millrace-" + std::to_string(i), [raw = state.get(), i, clock] { raw->run(i, clock); });
     }
   } catch (...) {
@@ -217,45 +227,49 @@ GatherEngine::GatherEngine(int threads, int slots, size_t fields, const BlockSou
 }
 
 GatherEngine::~GatherEngine() {
-  if (generation_ != fork_generation()) static_cast<void>(running_.release());
+  if (generation_ != core::fork_generation()) static_cast<void>(running_.release());
   else close();
 }
 
 GatherEngine::Running& GatherEngine::running() const {
-  if (generation_ != fork_generation())
+  if (generation_ != core::fork_generation())
     throw Error(ErrorKind::unavailable,
                 "this loader was made before fork(): its threads do not exist in the child process; make a new loader here");
   return *running_;
 }
 
 void GatherEngine::submit(std::vector<RowCopy> copies) {
-  State& state = *running().state;
+  Running& running = this->running();
+  State& state = *running.state;
+  const auto sitting = running.seat.sit();
   auto task = std::make_shared<Task>(std::move(copies));
   if (task->pieces == 0) throw Error(ErrorKind::invalid_argument, "a batch needs at least one row");
   const std::lock_guard lock(state.mutex);
-  if (state.closed) throw Error(ErrorKind::invalid_argument, "the loader is closed; make a new one");
   state.tasks.push_back(std::move(task));
   state.work.notify_all();
 }
 
-GatherEngine::Status GatherEngine::next(std::vector<Lease>& out, int timeout_ms) {
-  const TraceRange range("wait for batch");
-  const Running& running = this->running();
+GatherEngine::Status GatherEngine::next(std::vector<core::Lease>& out, int timeout_ms) {
+  const trace::TraceRange range("wait for batch");
+  Running& running = this->running();
   State& state = *running.state;
-  const int64_t deadline_ns = now_ns() + int64_t{timeout_ms} * 1'000'000;
+  if (running.seat.closed()) return Status::end;
+  const auto sitting = running.seat.sit();  // so nobody else takes tasks off the queue
+  const int64_t deadline_ns = base::now_ns() + int64_t{timeout_ms} * 1'000'000;
   std::shared_ptr<Task> task;  // dropped without the lock
   {
     std::unique_lock lock(state.mutex);
     if (state.tasks.empty()) return Status::end;
-    if (current_stage_clock != nullptr) current_stage_clock->note_ready(state.complete_count());
+    if (trace::current_stage_clock != nullptr) trace::current_stage_clock->note_ready(state.complete_count());
     state.start_oldest();
-    if (running.threads.size() == 0) {
+    if (running.clocks.empty()) {  // no threads
       state.work_on_oldest(lock, deadline_ns);
     } else {
-      const StageScope scope(Stage::wait);
+      const trace::StageScope scope(trace::Stage::wait);
       const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
-      state.complete.wait_until(lock, deadline, [&state] { return state.tasks.front()->unfinished == 0; });
+      state.complete.wait_until(lock, deadline, [&state] { return state.closed || state.tasks.front()->unfinished == 0; });
     }
+    running.seat.throw_if_closed();
     if (state.tasks.front()->unfinished > 0) return Status::pending;
     task = std::move(state.tasks.front());
     state.tasks.pop_front();
@@ -267,24 +281,25 @@ GatherEngine::Status GatherEngine::next(std::vector<Lease>& out, int timeout_ms)
 }
 
 void GatherEngine::discard_all() {
-  State& state = *running().state;
-  std::deque<std::shared_ptr<Task>> gone;  // dropped without the lock
-  const std::lock_guard lock(state.mutex);
-  gone.swap(state.tasks);
-  state.claim = 0;
-  for (const auto& task : gone) task->discarded = true;
+  Running& running = this->running();
+  const auto sitting = running.seat.sit();
+  running.state->discard_all();
 }
 
 void GatherEngine::close() {
-  discard_all();
   Running& running = this->running();
+  running.seat.close();
   {
     const std::lock_guard lock(running.state->mutex);
     running.state->closed = true;
     running.state->work.notify_all();
     running.state->parked.notify_all();
+    running.state->complete.notify_all();
   }
+  if (running.seat.holds_current()) return;
+  const auto sitting = running.seat.last();
   running.threads.join();
+  running.state->discard_all();
 }
 
 void GatherEngine::set_limits(int active_threads, int slots) {
@@ -298,21 +313,24 @@ void GatherEngine::set_limits(int active_threads, int slots) {
   state.parked.notify_all();
 }
 
-int GatherEngine::slots() const { return running_->state->rings.empty() ? 0 : running_->state->rings.front()->slots(); }
+int GatherEngine::slots() const {
+  const auto& rings = running().state->rings;
+  return rings.empty() ? 0 : rings.front()->slots();
+}
 
 int64_t GatherEngine::overflow_count() const {
   int64_t count = 0;
-  for (const auto& ring : running_->state->rings) count += ring->overflow_count();
+  for (const auto& ring : running().state->rings) count += ring->overflow_count();
   return count;
 }
 
-std::vector<StageReading> GatherEngine::clocks() const {
-  std::vector<StageReading> result;
-  if (generation_ == fork_generation())
+std::vector<trace::StageReading> GatherEngine::clocks() const {
+  std::vector<trace::StageReading> result;
+  if (generation_ == core::fork_generation())
     for (const auto& clock : running_->clocks) result.push_back(clock->read());
   return result;
 }
 
-int64_t GatherEngine::copy_ns() const { return running_->state->copy_ns.load(std::memory_order_relaxed); }
+int64_t GatherEngine::copy_ns() const { return running().state->copy_ns.load(std::memory_order_relaxed); }
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -19,10 +19,12 @@
 // least one is active, so a batch is always finished.
 // Leases are never dropped under the lock: dropping one calls back into slot_returned().
 //
-// Who: submit(), next(), discard_all() and close() belong to one thread at a time, the consumer's. Rows that were submitted must
-// stay where they are until their batch is handed out or close() has returned.
-// Ends: close() or the destructor let each thread finish its piece (RowCopy::piece_bytes) and join it. In a forked
-// child every call but the destructor throws Error(unavailable); the destructor does nothing there.
+// Who: submit(), next() and discard_all() belong to one thread at a time, the consumer's; close() may come from any, at any moment. Rows
+// that were submitted must stay where they are until their batch is handed out or close() has returned.
+// Ends: close() follows core/consumer_seat.h. It marks and wakes; each thread finishes its piece (RowCopy::piece_bytes) and so does a
+// consumer that copies itself, one that waits comes out with Error(unavailable), as does every submit() from then on, while next() answers
+// `end`; then the threads are joined, and only then the queue is emptied. In a forked child every call but the destructor throws
+// Error(unavailable); the destructor does nothing there.
 #pragma once
 
 #include <cstddef>
@@ -34,14 +36,14 @@
 #include "core/batch_ring.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::collate {
 
 class GatherEngine {
  public:
   enum class Status : uint8_t { ready, pending, end };
 
   // Throws Error(invalid_argument) for fewer than one slot, Error(system) when the system has no thread left.
-  GatherEngine(int threads, int slots, size_t fields, const BlockSource& memory = {});
+  GatherEngine(int threads, int slots, size_t fields, const core::BlockSource& memory = {});
   ~GatherEngine();
   GatherEngine(const GatherEngine&) = delete;
   GatherEngine& operator=(const GatherEngine&) = delete;
@@ -51,7 +53,7 @@ class GatherEngine {
   // The next batch, a lease of rows x row_bytes per RowCopy, in their order. Waits (or works) for about `timeout_ms`, then answers
   // `pending`. `end`: nothing is outstanding. Throws Error(system) when there was no memory for the batch, and what a RowMaker throws;
   // the batch is then gone.
-  Status next(std::vector<Lease>& out, int timeout_ms);
+  Status next(std::vector<core::Lease>& out, int timeout_ms);
   void discard_all();
   void close();
 
@@ -60,7 +62,7 @@ class GatherEngine {
   int slots() const;
   int64_t overflow_count() const;
   int64_t copy_ns() const;  // spent copying, summed over the threads
-  std::vector<StageReading> clocks() const;  // of the threads; none in a forked child
+  std::vector<trace::StageReading> clocks() const;  // of the threads; none in a forked child
 
  private:
   struct Task;
@@ -72,4 +74,4 @@ class GatherEngine {
   std::unique_ptr<Running> running_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 // Rows that one column after the other is copied for: the first cache holds them, and what is written of them.
@@ -67,7 +67,7 @@ InterleavedRows::InterleavedRows(std::span<const DenseColumn> columns, int64_t r
     const size_t align = columns[order.front()].align;
     stride_bytes_ = (stride_bytes_ + align - 1) / align * align;
   }
-  memory_ = take_block(checked_mul(stride_bytes_, static_cast<size_t>(rows), "table"));
+  memory_ = core::take_block(base::checked_mul(stride_bytes_, static_cast<size_t>(rows), "table"));
   const size_t step = rows_at_once(stride_bytes_), count = static_cast<size_t>(rows);
   for (size_t first = 0; first < count; first += step) {
     uint8_t* const to = memory_.data() + first * stride_bytes_;
@@ -79,7 +79,7 @@ InterleavedRows::InterleavedRows(std::span<const DenseColumn> columns, int64_t r
   }
 }
 
-InterleavedRows::~InterleavedRows() { cache_block(std::move(memory_)); }
+InterleavedRows::~InterleavedRows() { core::cache_block(std::move(memory_)); }
 
 void deal_rows(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const DealtColumn> columns) {
   deal(rows, row_bytes, columns, [](size_t i) { return i; });
@@ -90,4 +90,4 @@ void deal_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::s
   deal(rows, row_bytes, columns, [places](size_t i) { return static_cast<size_t>(places[i]); });
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate

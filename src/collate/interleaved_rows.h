@@ -12,7 +12,7 @@
 
 #include "core/slot_memory.h"
 
-namespace millrace {
+namespace millrace::collate {
 
 // `rows` values of `value_bytes` each, behind each other. `align`: what each value's address should be a multiple of; a power of two that
 // divides value_bytes.
@@ -37,7 +37,7 @@ class InterleavedRows {
   const int64_t rows_;
   size_t stride_bytes_ = 0;
   std::vector<size_t> offsets_;
-  MemoryBlock memory_;
+  core::MemoryBlock memory_;
 };
 
 // One value of each row, `offset` bytes from its beginning, goes to out + place * bytes.
@@ -51,4 +51,4 @@ void deal_rows(std::span<const uint8_t* const> rows, size_t row_bytes, std::span
 void deal_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> places,
                   std::span<const DealtColumn> columns);
 
-}  // namespace millrace
+}  // namespace millrace::collate

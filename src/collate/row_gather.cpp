@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 constexpr size_t kCacheLine = 64;
@@ -133,4 +133,4 @@ void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std:
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate

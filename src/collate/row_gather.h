@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace {
+namespace millrace::collate {
 
 // Row i begins at base + i * stride_bytes. The stride may be zero (an expanded tensor) or negative (a reversed array).
 struct RowTable {
@@ -58,4 +58,4 @@ void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std:
 void fetch_row(const uint8_t* row, size_t bytes);
 size_t rows_to_fetch_ahead(size_t row_bytes);
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -11,7 +11,7 @@
 #include "core/bus_guard.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 
 // What was noticed on the way.
 struct RowMaker::Notes {
@@ -25,12 +25,14 @@ struct RowMaker::Notes {
 RowMaker::RowMaker(RowMakerOptions options) : options_(std::move(options)) {
   const auto& o = options_;
   if (o.made != o.stored && !widens(o.stored, o.made))
-    throw Error(ErrorKind::invalid_argument, std::string("rows of ") + dtype_name(o.stored) + " cannot be made rows of " +
-                                                 dtype_name(o.made) + "; a wider int32 or int64 can hold them all");
-  const bool whole = dtype_kind(o.stored) == 'i' || (dtype_kind(o.stored) == 'u' && o.stored != DType::u64);
-  const bool writable = o.made == DType::i32 || o.made == DType::i64;
+    throw Error(ErrorKind::invalid_argument, std::string("rows of ") + base::dtype_name(o.stored) + " cannot be made rows of " +
+                                                 base::dtype_name(o.made) + "; a wider int32 or int64 can hold them all");
+  const bool whole = base::dtype_kind(o.stored) == 'i' || (base::dtype_kind(o.stored) == 'u' && o.stored != base::DType::u64);
+  const bool writable = o.made == base::DType::i32 || o.made == base::DType::i64;
   if (((o.highest || o.excluded) && !whole) || (o.excluded && !writable))
     throw Error(ErrorKind::invalid_argument, "only rows of whole numbers are checked, and elements left out of int32 and int64");
+  if (o.strided && (o.stored != o.made || o.highest || o.excluded || o.strided->row_bytes() != stored_bytes()))
+    throw Error(ErrorKind::invalid_argument, "only rows whose values lie behind each other are widened or checked");
   std::sort(options_.files.begin(), options_.files.end(), [](const RowFile& a, const RowFile& b) { return a.begin < b.begin; });
 }
 
@@ -40,7 +42,7 @@ void RowMaker::make(std::span<const uint8_t* const> rows, uint8_t* out, bool pas
     write(rows, out, past_caches, notes);
   } else {
     const void* at = nullptr;
-    if (!guarded([&] { write(rows, out, past_caches, notes); }, &at)) fail_short(at);
+    if (!core::guarded([&] { write(rows, out, past_caches, notes); }, &at)) fail_short(at);
     if (notes.ends_in_zero) check_ends(rows);
   }
   if (notes.bad_row) fail_element(notes);
@@ -49,7 +51,8 @@ void RowMaker::make(std::span<const uint8_t* const> rows, uint8_t* out, bool pas
 // May be left by a jump: owns nothing.
 void RowMaker::write(std::span<const uint8_t* const> rows, uint8_t* out, bool past_caches, Notes& notes) const {
   const auto& o = options_;
-  if (o.stored == o.made) gather_rows(rows, stored_bytes(), out);
+  if (o.strided) o.strided->gather(rows, out);
+  else if (o.stored == o.made) gather_rows(rows, stored_bytes(), out);
   const size_t ahead = rows_to_fetch_ahead(stored_bytes());
   for (size_t i = 0; i < rows.size(); ++i, out += made_bytes()) {
     if (o.stored != o.made) {
@@ -71,14 +74,15 @@ void RowMaker::write(std::span<const uint8_t* const> rows, uint8_t* out, bool pa
 }
 
 bool RowMaker::ends_in_zero(const uint8_t* row) const {
-  const size_t size = dtype_bytes(options_.stored);
-  const uint8_t* const end = row + stored_bytes();
-  return end != row && std::all_of(end - size, end, [](uint8_t byte) { return byte == 0; });
+  const size_t size = base::dtype_bytes(options_.stored);
+  if (stored_bytes() == 0) return false;
+  const uint8_t* const last = row + (options_.strided ? options_.strided->last_item() : static_cast<int64_t>(stored_bytes() - size));
+  return std::all_of(last, last + size, [](uint8_t byte) { return byte == 0; });
 }
 
 void RowMaker::leave_out(const uint8_t* row, uint8_t* out) const {
   const auto& o = options_;
-  const size_t size = dtype_bytes(o.stored);
+  const size_t size = base::dtype_bytes(o.stored);
   if (o.excluded->separator) {
     const uint8_t* const before = row - static_cast<size_t>(o.excluded->behind) * size;
     for (size_t i = 0; (i = find_equal(before, o.stored, i, o.elements, *o.excluded->separator)) < o.elements; ++i) put(out, i);
@@ -92,7 +96,7 @@ void RowMaker::leave_out(const uint8_t* row, uint8_t* out) const {
 }
 
 void RowMaker::put(uint8_t* out, size_t element) const {
-  if (options_.made == DType::i64) {
+  if (options_.made == base::DType::i64) {
     std::memcpy(out + element * 8, &options_.excluded->value, 8);
   } else {
     const auto value = static_cast<int32_t>(options_.excluded->value);
@@ -135,7 +139,7 @@ void RowMaker::fail_short(const void* address) const {
 void RowMaker::fail_element(const Notes& notes) const {
   const RowFile* const file = file_of(notes.bad_row);
   const std::string path = file ? file->path : "";
-  const size_t size = dtype_bytes(options_.stored);
+  const size_t size = base::dtype_bytes(options_.stored);
   const int64_t offset =
       file && file->offset >= 0 ? file->offset + (notes.bad_row - file->begin) + static_cast<int64_t>(notes.bad_element * size) : -1;
   const std::string place = offset >= 0 ? " at byte " + std::to_string(offset) : "";
@@ -144,4 +148,4 @@ void RowMaker::fail_element(const Notes& notes) const {
                   std::to_string(*options_.highest) + "]; the file is of another vocabulary or element type, or damaged", path, offset);
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "collate/strided_row.h"
 
-namespace millrace {
+namespace millrace::collate {
 
 // A stretch of memory that is a file's.
 struct RowFile {
@@ -39,8 +40,9 @@ struct Exclusion {
 };
 
 struct RowMakerOptions {
-  DType stored = DType::i64, made = DType::i64;  // the same, or widens(stored, made)
+  base::DType stored = base::DType::i64, made = base::DType::i64;  // the same, or widens(stored, made)
   size_t elements = 0;                           // of a row
+  std::optional<StridedRow> strided;             // how a row's values lie; absent: behind each other. Then nothing but copied
   bool guarded = false;                          // rows lie in mapped files
   std::optional<int64_t> highest;                // no element may be below 0 or above this
   std::optional<Exclusion> excluded;             // also elements that are a file's borders
@@ -52,8 +54,8 @@ class RowMaker {
   // Throws Error(invalid_argument) for types that it cannot make.
   explicit RowMaker(RowMakerOptions options);
 
-  size_t stored_bytes() const { return options_.elements * dtype_bytes(options_.stored); }  // of a row
-  size_t made_bytes() const { return options_.elements * dtype_bytes(options_.made); }
+  size_t stored_bytes() const { return options_.elements * base::dtype_bytes(options_.stored); }  // of a row
+  size_t made_bytes() const { return options_.elements * base::dtype_bytes(options_.made); }
 
   // Writes the rows to `out`, behind each other. `past_caches`: the batch is larger than the caches.
   // Throws Error(corrupt_data) for a file that is shorter than it was, and for elements that are not allowed.
@@ -73,4 +75,4 @@ class RowMaker {
   RowMakerOptions options_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::collate

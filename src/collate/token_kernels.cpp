@@ -17,7 +17,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::collate {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -109,10 +109,10 @@ HWY_INLINE void widen_to(const void* in, size_t count, void* out, bool past_cach
   else widen_from<From, To, false>(from, count, to);
 }
 
-void widen(const void* in, DType from, DType to, size_t count, void* out, bool past_caches) {
+void widen(const void* in, base::DType from, base::DType to, size_t count, void* out, bool past_caches) {
   with_type(from, [&]<class From>(From) HWY_ATTR {
     if constexpr (sizeof(From) < 8)
-      if (to == DType::i64) return widen_to<From, int64_t>(in, count, out, past_caches);
+      if (to == base::DType::i64) return widen_to<From, int64_t>(in, count, out, past_caches);
     if constexpr (sizeof(From) < 4) widen_to<From, int32_t>(in, count, out, past_caches);
   });
 }
@@ -128,7 +128,7 @@ HWY_INLINE size_t find(const T* in, size_t begin, size_t count, const Wanted& wa
   return i;
 }
 
-size_t find_equal(const void* in, DType type, size_t begin, size_t count, int64_t value) {
+size_t find_equal(const void* in, base::DType type, size_t begin, size_t count, int64_t value) {
   size_t found = count;
   with_type(type, [&]<class T>(T) HWY_ATTR {
     if (value < int64_t{std::numeric_limits<T>::min()} || value > int64_t{std::numeric_limits<T>::max()}) return;
@@ -139,7 +139,7 @@ size_t find_equal(const void* in, DType type, size_t begin, size_t count, int64_
   return found;
 }
 
-size_t find_outside(const void* in, DType type, size_t count, int64_t highest) {
+size_t find_outside(const void* in, base::DType type, size_t count, int64_t highest) {
   size_t found = count;
   with_type(type, [&]<class T>(T) HWY_ATTR {
     const int64_t most = std::numeric_limits<T>::max();
@@ -160,25 +160,25 @@ size_t find_outside(const void* in, DType type, size_t count, int64_t highest) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::collate
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::collate {
 
 HWY_EXPORT(widen);
 HWY_EXPORT(find_equal);
 HWY_EXPORT(find_outside);
 
-void widen(const void* in, DType from, DType to, size_t count, void* out, bool past_caches) {
+void widen(const void* in, base::DType from, base::DType to, size_t count, void* out, bool past_caches) {
   HWY_DYNAMIC_DISPATCH(widen)(in, from, to, count, out, past_caches);
 }
-size_t find_equal(const void* in, DType type, size_t begin, size_t count, int64_t value) {
+size_t find_equal(const void* in, base::DType type, size_t begin, size_t count, int64_t value) {
   return HWY_DYNAMIC_DISPATCH(find_equal)(in, type, begin, count, value);
 }
-size_t find_outside(const void* in, DType type, size_t count, int64_t highest) {
+size_t find_outside(const void* in, base::DType type, size_t count, int64_t highest) {
   return HWY_DYNAMIC_DISPATCH(find_outside)(in, type, count, highest);
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate
 #endif  // HWY_ONCE

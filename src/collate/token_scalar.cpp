@@ -4,12 +4,16 @@
 #include "collate/token_kernels.h"
 #include "collate/whole_numbers.h"
 
-namespace millrace {
+namespace millrace::collate {
 
-bool widens(DType from, DType to) {
+bool widens(base::DType from, base::DType to) {
   switch (from) {
-    case DType::u8: case DType::i8: case DType::u16: case DType::i16: return to == DType::i32 || to == DType::i64;
-    case DType::u32: case DType::i32: return to == DType::i64;
+    case base::DType::u8:
+    case base::DType::i8:
+    case base::DType::u16:
+    case base::DType::i16:
+      return to == base::DType::i32 || to == base::DType::i64;
+    case base::DType::u32: case base::DType::i32: return to == base::DType::i64;
     default: return false;
   }
 }
@@ -34,14 +38,14 @@ void widen_all(const void* in, size_t count, void* out) {
 
 }  // namespace
 
-void widen(const void* in, DType from, DType to, size_t count, void* out, bool) {
+void widen(const void* in, base::DType from, base::DType to, size_t count, void* out, bool) {
   with_type(from, [&]<class From>(From) {
-    if (to == DType::i64) widen_all<From, int64_t>(in, count, out);
+    if (to == base::DType::i64) widen_all<From, int64_t>(in, count, out);
     else widen_all<From, int32_t>(in, count, out);
   });
 }
 
-size_t find_equal(const void* in, DType type, size_t begin, size_t count, int64_t value) {
+size_t find_equal(const void* in, base::DType type, size_t begin, size_t count, int64_t value) {
   size_t i = begin;
   with_type(type, [&]<class T>(T) {
     while (i < count && static_cast<int64_t>(element<T>(in, i)) != value) ++i;
@@ -49,7 +53,7 @@ size_t find_equal(const void* in, DType type, size_t begin, size_t count, int64_
   return i;
 }
 
-size_t find_outside(const void* in, DType type, size_t count, int64_t highest) {
+size_t find_outside(const void* in, base::DType type, size_t count, int64_t highest) {
   size_t i = 0;
   with_type(type, [&]<class T>(T) {
     for (; i < count; ++i)
@@ -59,4 +63,4 @@ size_t find_outside(const void* in, DType type, size_t count, int64_t highest) {
 }
 
 }  // namespace scalar
-}  // namespace millrace
+}  // namespace millrace::collate

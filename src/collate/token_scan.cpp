@@ -5,9 +5,9 @@
 #include "collate/token_kernels.h"
 #include "core/bus_guard.h"
 
-namespace millrace {
+namespace millrace::collate {
 
-bool find_all(const void* numbers, DType type, size_t count, int64_t value, std::vector<int64_t>& found) {
+bool find_all(const void* numbers, base::DType type, size_t count, int64_t value, std::vector<int64_t>& found) {
   // Nothing may be allocated under the guard: it finds as many as there is room for.
   std::array<int64_t, 4096> some;
   for (size_t next = 0; next < count;) {
@@ -17,10 +17,10 @@ bool find_all(const void* numbers, DType type, size_t count, int64_t value, std:
       while (here < some.size() && (next = find_equal(numbers, type, next, count, value)) < count)
         some[here++] = static_cast<int64_t>(next++);
     };
-    if (!guarded(look, &at)) return false;
+    if (!core::guarded(look, &at)) return false;
     found.insert(found.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(here));
   }
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -13,7 +13,7 @@
 #include "core/slot_memory.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 // Aligned by hand: glibc's aligned allocation cannot use the hole that the last copy of the same size left, because it looks for
@@ -78,6 +78,18 @@ struct BatchRing::State {
     if (on_release) on_release();
   }
 };
+
+namespace {
+
+// Before any lock: in a forked child it may have been copied while a thread of the parent held it.
+template <class State>
+State& of_this_process(State& state) {
+  if (state.generation != fork_generation())
+    throw Error(ErrorKind::unavailable, "this memory for batches was made before fork() and belongs to the parent; make it anew here");
+  return state;
+}
+
+}  // namespace
 
 Lease::Lease() noexcept = default;
 Lease::Lease(std::unique_ptr<Slot> slot) noexcept : slot_(std::move(slot)) {}
@@ -148,6 +160,7 @@ BatchRing::~BatchRing() {
 }
 
 std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
+  of_this_process(*state_);
   auto slot = std::make_unique<Lease::Slot>();
   slot->source = state_->source;
   {
@@ -181,6 +194,7 @@ Lease BatchRing::acquire_overflow(size_t bytes) {
 
 void BatchRing::set_slots(int slots) {
   check_slots(slots);
+  of_this_process(*state_);
   std::vector<MemoryBlock> gone;
   {
     const std::lock_guard lock(state_->mutex);
@@ -194,15 +208,15 @@ void BatchRing::set_slots(int slots) {
 }
 
 int BatchRing::slots() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(of_this_process(*state_).mutex);
   return state_->slots;
 }
 
 int BatchRing::lent() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(of_this_process(*state_).mutex);
   return state_->lent;
 }
 
 int64_t BatchRing::overflow_count() const { return state_->overflow_count.load(std::memory_order_relaxed); }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -20,7 +20,7 @@
 
 #include "core/slot_memory.h"
 
-namespace millrace {
+namespace millrace::core {
 
 class BatchRing;
 
@@ -84,4 +84,4 @@ class BatchRing {
 // Gives cached blocks back to the system; returns the bytes freed.
 size_t empty_slot_cache();
 
-}  // namespace millrace
+}  // namespace millrace::core

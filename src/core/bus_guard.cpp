@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-namespace millrace::bus_guard {
+namespace millrace::core::bus_guard {
 namespace {
 
 struct Jump {
@@ -94,4 +94,4 @@ bool run(void (*body)(const void*), const void* context, const void** at) {
   return true;
 }
 
-}  // namespace millrace::bus_guard
+}  // namespace millrace::core::bus_guard

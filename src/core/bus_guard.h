@@ -11,7 +11,7 @@
 // action, not a circle.
 #pragma once
 
-namespace millrace {
+namespace millrace::core {
 
 namespace bus_guard {
 bool run(void (*body)(const void*), const void* context, const void** at);
@@ -22,4 +22,4 @@ bool guarded(const Body& body, const void** at) {
   return bus_guard::run([](const void* context) { (*static_cast<const Body*>(context))(); }, &body, at);
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -79,4 +79,4 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace millrace {
+namespace millrace::core {
 
 // Calls `visit(folder, v2)` for each group of the hierarchy that has `controller` ("cpu", "memory"), the innermost first.
 // `proc_self` holds the files `cgroup` and `mountinfo`.
@@ -16,4 +16,4 @@ void for_each_cgroup(const std::string& controller, const std::function<void(con
 // The first line of a file, empty when there is none.
 std::string first_line(const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -13,7 +13,7 @@
 
 #include "core/cgroup.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 int affinity_cpus() {
@@ -88,4 +88,4 @@ CpuBudget cpu_budget() {
   return cpu_budget({affinity_cpus(), cgroup_cpu_quota(), ranks ? ranks : ""});
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace millrace {
+namespace millrace::core {
 
 struct CpuBudget {
   double cpus = 1;     // the share as it is, 1.5 for instance
@@ -28,4 +28,4 @@ CpuBudget cpu_budget(const CpuLimits& limits);
 // The cgroup quota in CPUs, 0 when there is none. `proc_self` holds the files `cgroup` and `mountinfo`.
 double cgroup_cpu_quota(const std::string& proc_self = "/proc/self");
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 // Relaxed is enough: the child starts with one thread, the one that stored the new number.
@@ -17,4 +17,4 @@ std::atomic<uint64_t> generation{0};
 
 uint64_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::core {
 
 uint64_t fork_generation() noexcept;
 
-}  // namespace millrace
+}  // namespace millrace::core

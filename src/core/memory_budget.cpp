@@ -9,7 +9,7 @@
 #include "core/cgroup.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 // SIZE_MAX for what is no number ("max", or no file).
@@ -83,4 +83,4 @@ void refuse_if_memory_is_short(size_t bytes, const std::string& what_for) {
               {}, -1, ENOMEM);
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

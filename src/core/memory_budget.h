@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace millrace {
+namespace millrace::core {
 
 struct MemoryBudget {
   size_t available_bytes = SIZE_MAX;
@@ -29,4 +29,4 @@ MemoryKills memory_kills(const std::string& proc = "/proc");
 // Throws Error(system, ENOMEM) when `bytes` more would not fit, and says what limits them.
 void refuse_if_memory_is_short(size_t bytes, const std::string& what_for);
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -6,7 +6,7 @@
 #include <climits>
 #include <fstream>
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 // From the kernel's interface (linux/mempolicy.h), which needs no library for these two calls.
@@ -43,4 +43,4 @@ void prefer_node(void* data, size_t bytes, int node) noexcept {
   syscall(SYS_mbind, data, bytes, kPreferred, &mask, kBitsOfMask, 0);
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

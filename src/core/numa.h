@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace millrace {
+namespace millrace::core {
 
 // The node that a PCI device ("0000:3b:00.0") hangs on, as `sys` tells; -1 when it does not, or when there is only one node.
 int numa_node_of(const std::string& pci_address, const std::string& sys = "/sys");
@@ -28,4 +28,4 @@ class NearNode {
 // The same for pages of a mapping, whoever touches them; of a shared file, in every process. Whole pages.
 void prefer_node(void* data, size_t bytes, int node) noexcept;
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -1,7 +1,6 @@
 #include "core/shared_ring.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,16 +12,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/fork_guard.h"
 #include "core/memory_budget.h"
 #include "core/numa.h"
+#include "core/shared_ring_state.h"
 #include "millrace/error.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 constexpr size_t kAddressSpace = size_t{1} << 44;  // 16 TiB of the 128 that a process has on x86-64 and most arm64
@@ -62,117 +61,31 @@ uint8_t* map_files(const std::vector<int>& fds, size_t bytes_each) {
 
 }  // namespace
 
-struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
-  std::vector<int> fds;
-  int slots = 0, warm = 0;
-  size_t stride = 0;
-  uint8_t* base = nullptr;
-  uint64_t generation = fork_generation();  // of the process that made it
-
-  std::mutex mutex;  // guards what follows; only the owner uses it
-  struct Slot {
-    size_t reserved = 0;
-    size_t locked = 0;          // bytes whose pages are locked
-    bool lent = false;
-    int retired_for = 0;        // children that may still read it
-    bool came_back = false;     // while it was retired
-  };
-  std::vector<Slot> all;
-  std::vector<int> free;  // the one that came back last is at the end
-  int lent = 0;
-  bool closed = false;
-  PageLocker locker;
-
-  ~State();
-  bool owner() const { return generation == fork_generation(); }
-  int slots_of_file() const { return slots / static_cast<int>(fds.size()); }
-  int fd_of(int slot) const { return fds[static_cast<size_t>(slot / slots_of_file())]; }
-  off_t place(int slot, size_t offset) const {  // in its file
-    return static_cast<off_t>(static_cast<size_t>(slot % slots_of_file()) * stride + offset);
-  }
-  uint8_t* data(int slot) const { return base + static_cast<size_t>(slot) * stride; }
-  // Of a slot that nobody else can take.
-  void unlock(int slot) {
-    if (std::exchange(all[static_cast<size_t>(slot)].locked, 0) > 0) locker.unlock(data(slot));
-  }
-  void punch(int slot) {
-    unlock(slot);  // else the device would go on with pages that are no longer the file's
-    fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0), static_cast<off_t>(stride));
-  }
-  void put(int slot);
-  void punch_free();
-  void child_ended(int slot);
-};
-
-struct ForkRecord::Held {
-  std::vector<std::pair<std::weak_ptr<SharedRing::State>, int>> slots;
-};
-
-namespace {
-
-// Every ring that this process made, so that a fork can retire what is lent.
-struct Registry {
-  std::mutex mutex;  // taken before any ring's
-  std::vector<void*> rings;
-};
-Registry& registry = *new Registry;  // made at load time and never destroyed: loans may end after static destructors ran
-
-thread_local ForkRecord* recording = nullptr;
-
-}  // namespace
-
-// Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again (owner()).
-struct SharedRingAtFork {
-  using State = SharedRing::State;
-  static State* ring(void* p) { return static_cast<State*>(p); }
-  static void before() {
-    registry.mutex.lock();
-    for (void* p : registry.rings) ring(p)->mutex.lock();
-  }
-  static void retire_lent(State& state) {
-    for (size_t slot = 0; slot < state.all.size(); ++slot) {
-      if (!state.all[slot].lent) continue;
-      ++state.all[slot].retired_for;
-      if (recording != nullptr) recording->held_->slots.emplace_back(state.weak_from_this(), static_cast<int>(slot));
-    }
-  }
-  static void in_parent() {
-    for (void* p : registry.rings) {
-      retire_lent(*ring(p));
-      ring(p)->mutex.unlock();
-    }
-    registry.mutex.unlock();
-  }
-  static void in_child() {
-    for (void* p : registry.rings) ring(p)->mutex.unlock();
-    registry.rings.clear();  // the parent's
-    registry.mutex.unlock();
-  }
-};
-
-[[maybe_unused]] static const int registered =
-    pthread_atfork(SharedRingAtFork::before, SharedRingAtFork::in_parent, SharedRingAtFork::in_child);
-
 SharedRing::State::~State() {
-  if (owner()) {
-    const std::lock_guard lock(registry.mutex);
-    std::erase(registry.rings, static_cast<void*>(this));
-  }
+  if (owner()) SharedRingForks::remove(*this);
   if (owner())
     for (int slot = 0; slot < static_cast<int>(all.size()); ++slot) unlock(slot);
   if (base != nullptr) munmap(base, static_cast<size_t>(slots) * stride);
   for (const int fd : fds) close(fd);
 }
 
+void SharedRing::State::punch(int slot) {
+  unlock(slot);  // else the device would go on with pages that are no longer the file's
+  fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0), static_cast<off_t>(stride));
+}
+
 // Takes a slot back. Free slots beyond `warm` give their memory to the system, the one unused longest first.
 void SharedRing::State::put(int slot) {
   int cold = -1;
   {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     Slot& mine = all[static_cast<size_t>(slot)];
     if (std::exchange(mine.lent, false)) --lent;
     if (mine.retired_for > 0) {  // a forked child may still read it
       mine.came_back = true;
+      ++came_back;
+      lock.unlock();
+      SharedRingForks::take_back();
       return;
     }
     if (closed) {
@@ -199,6 +112,7 @@ void SharedRing::State::child_ended(int slot) {
     const std::lock_guard lock(mutex);
     Slot& mine = all[static_cast<size_t>(slot)];
     if (--mine.retired_for > 0 || !std::exchange(mine.came_back, false)) return;
+    --came_back;
   }
   put(slot);
 }
@@ -223,18 +137,6 @@ struct SharedRing::Loan {
   }
 };
 
-ForkRecord::ForkRecord() : held_(std::make_unique<Held>()) {}
-ForkRecord::~ForkRecord() { end(); }
-void ForkRecord::begin() { recording = this; }
-void ForkRecord::end() {
-  if (recording == this) recording = nullptr;
-}
-void ForkRecord::release() {
-  const auto slots = std::exchange(held_->slots, {});
-  for (const auto& [weak, slot] : slots)
-    if (const auto state = weak.lock(); state && state->owner()) state->child_ended(slot);
-}
-
 SharedRing::SharedRing(int slots, int warm, int files) : state_(std::make_shared<State>()) {
   if (slots < 1 || files < 1)
     throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot and one file, got " + std::to_string(slots) + " and " +
@@ -255,8 +157,7 @@ SharedRing::SharedRing(int slots, int warm, int files) : state_(std::make_shared
   s.all.resize(static_cast<size_t>(s.slots));
   for (int i = of_each; i-- > 0;)
     for (int file = files; file-- > 0;) s.free.push_back(file * of_each + i);
-  const std::lock_guard lock(registry.mutex);
-  registry.rings.push_back(&s);
+  SharedRingForks::add(s);
 }
 
 SharedRing::SharedRing(std::vector<int> fds, int slots, size_t stride) : state_(std::make_shared<State>()) {
@@ -268,7 +169,9 @@ SharedRing::SharedRing(std::vector<int> fds, int slots, size_t stride) : state_(
 }
 
 SharedRing::~SharedRing() {
-  if (state_->owner() && !state_->all.empty()) state_->punch_free();
+  if (!state_->owner() || state_->all.empty()) return;
+  SharedRingForks::take_back();  // other children than theirs may keep the files
+  state_->punch_free();
 }
 
 const std::vector<int>& SharedRing::fds() const { return state_->fds; }
@@ -307,11 +210,28 @@ void SharedRing::write(int slot, size_t offset, const void* from, size_t bytes) 
 }
 
 int SharedRing::take() {
-  const std::lock_guard lock(state_->mutex);
-  if (state_->free.empty()) return -1;
-  const int slot = state_->free.back();
-  state_->free.pop_back();
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  // Fresh pages cost a thousand times what it takes to ask whether children have ended, so that is asked before they are needed.
+  if (s.came_back > 0 && (s.free.empty() || s.all[static_cast<size_t>(s.free.back())].reserved == 0)) {
+    lock.unlock();
+    SharedRingForks::take_back();
+    lock.lock();
+  }
+  if (s.free.empty()) return -1;
+  const int slot = s.free.back();
+  s.free.pop_back();
   return slot;
+}
+
+bool SharedRing::crowded(int working_set) {
+  const auto is_crowded = [this, working_set] {
+    const std::lock_guard lock(state_->mutex);
+    return static_cast<int>(state_->free.size()) < working_set || state_->came_back >= working_set;
+  };
+  if (!is_crowded()) return false;
+  SharedRingForks::take_back();
+  return is_crowded();
 }
 
 void SharedRing::give_back(int slot) { state_->put(slot); }
@@ -343,7 +263,7 @@ std::shared_ptr<const void> SharedRing::lend(int slot) {
 }
 
 void SharedRing::prefer_node(int node) {
-  millrace::prefer_node(state_->base, static_cast<size_t>(state_->slots) * state_->stride, node);
+  millrace::core::prefer_node(state_->base, static_cast<size_t>(state_->slots) * state_->stride, node);
 }
 
 std::string SharedRing::lock_pages(int slot, const PageLocker& locker) {
@@ -369,6 +289,11 @@ int SharedRing::free_slots() const {
   return static_cast<int>(state_->free.size());
 }
 
+int SharedRing::retired_slots() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->came_back;
+}
+
 int SharedRing::lent_slots() const {
   const std::lock_guard lock(state_->mutex);
   return state_->lent;
@@ -381,4 +306,4 @@ size_t SharedRing::memory_bytes() const {
   return bytes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -9,11 +9,14 @@
 // Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared memory, so a killed
 // worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a slot between the task that names it and
 // the answer, at no other time.
-// Fork: a child may read what was lent when it was forked, for as long as it likes: those slots are not used again (retired), unless
-// a ForkRecord says that the child has ended. In the child itself ending a loan does nothing.
-// Bound: `slots` slots, of which at most `warm` free ones keep their memory. Threads: the owner's calls from any thread (one
-// lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers' mappings are gone too, free slots
-// at once.
+// Fork: a child may read what was lent when it was forked, for as long as it lives. Those slots are retired: they are used again when
+// the child, and all that it forked, have ended or execute another program (fork_witness.h). That is asked when such a slot comes back,
+// and when a slot without memory is taken instead, so children that have ended cost at most a working set. crowded() says when those
+// that live on keep so much that batches should be copied: what is not lent at a fork is not retired. In the child itself ending a loan
+// does nothing. Processes that are cloned without fork()'s handlers are not known, and must not read batches.
+// Bound: `slots` slots, of which at most `warm` free ones keep their memory; 16 descriptors for all forks. Threads: the owner's
+// calls from any thread (one lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers' mappings are gone
+// too, free slots at once.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +28,13 @@
 
 #include "base/checked.h"
 
-namespace millrace {
+namespace millrace::core {
 
 // Fields of a batch begin at whole cache lines, each in its slot behind the one before.
 inline constexpr size_t kFieldAlignment = 64;
 
 // Where the next field begins when one ends at `end` bytes.
-inline size_t aligned_field(size_t end) { return checked_add(end, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment; }
+inline size_t aligned_field(size_t end) { return base::checked_add(end, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment; }
 
 // Locks pages in memory, for copies to a device, and unlocks them; `lock` returns why it failed, empty: done.
 struct PageLocker {
@@ -41,6 +44,8 @@ struct PageLocker {
 
 class SharedRing {
  public:
+  struct State;  // shared_ring_state.h
+
   // Makes the files, which the slots are taken from in turn: the kernel gives a file memory for one process at a time, so two workers
   // that begin with fresh slots of one file take twice as long. There may be a few more slots than `slots`. Throws Error(system)
   // when the system has no address space or no descriptor left.
@@ -81,32 +86,14 @@ class SharedRing {
   std::string lock_pages(int slot, const PageLocker& locker);
   int free_slots() const;
   int lent_slots() const;
+  int retired_slots() const;              // that came back, and a child may still read
+  // Whether a batch should be copied out of its slot rather than lent: fewer than `working_set` slots are free, or children keep as many.
+  bool crowded(int working_set);
   size_t memory_bytes() const;            // reserved in all slots
 
  private:
-  friend struct SharedRingAtFork;
-  friend class ForkRecord;
-  struct State;
   struct Loan;
   std::shared_ptr<State> state_;  // shared with the loans, which may outlive the ring
 };
 
-// The slots, of all rings of this process, that are retired for children forked between begin() and end() on the calling thread:
-// for children whose end is known, like worker processes. Used by one thread at a time.
-class ForkRecord {
- public:
-  ForkRecord();
-  ~ForkRecord();
-  ForkRecord(const ForkRecord&) = delete;
-  ForkRecord& operator=(const ForkRecord&) = delete;
-  void begin();
-  void end();
-  void release();  // these children have ended: the slots may be used again
-
- private:
-  friend struct SharedRingAtFork;
-  struct Held;
-  std::unique_ptr<Held> held_;
-};
-
-}  // namespace millrace
+}  // namespace millrace::core

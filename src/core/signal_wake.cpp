@@ -11,7 +11,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 constexpr int kSignals = 65;
@@ -79,4 +79,4 @@ bool unwake_on_signal(int signal) noexcept {
   return ::sigaction(signal, &entry.before, nullptr) == 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

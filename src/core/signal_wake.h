@@ -6,7 +6,7 @@
 // Threads: set and unset from one at a time. Ends: unwake_on_signal() puts back what was there, unless somebody has come on top.
 #pragma once
 
-namespace millrace {
+namespace millrace::core {
 
 // Throws Error(invalid_argument) for a number that is no signal or cannot be caught. A second call for a signal changes its descriptor.
 void wake_on_signal(int signal, int fd);
@@ -14,4 +14,4 @@ void wake_on_signal(int signal, int fd);
 // The signal wakes nobody any more; true: what was there before is back.
 bool unwake_on_signal(int signal) noexcept;
 
-}  // namespace millrace
+}  // namespace millrace::core

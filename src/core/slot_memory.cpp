@@ -15,7 +15,7 @@
 #include "core/batch_ring.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -138,4 +138,4 @@ void cache_block(MemoryBlock block) {
 
 size_t empty_slot_cache() { return cache.clear(); }
 
-}  // namespace millrace
+}  // namespace millrace::core

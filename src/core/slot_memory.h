@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-namespace millrace {
+namespace millrace::core {
 
 class MemoryBlock {
  public:
@@ -46,4 +46,4 @@ inline constexpr size_t kSlotCacheBytes = size_t{256} << 20;
 MemoryBlock take_block(size_t bytes);
 void cache_block(MemoryBlock block);
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace millrace {
+namespace millrace::core {
 
 #if defined(__SSE2__)
 
@@ -39,4 +39,4 @@ void copy_to_memory(void* to, const void* from, size_t bytes) { std::memcpy(to, 
 
 #endif
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::core {
 
 void copy_to_memory(void* to, const void* from, size_t bytes);
 
@@ -19,4 +19,4 @@ inline void copy_row(void* to, const void* from, size_t row_bytes, size_t batch_
   else std::memcpy(to, from, row_bytes);
 }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -3,13 +3,17 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
+namespace {
+
+thread_local const ThreadGroup* group_of_this_thread = nullptr;
+
+}  // namespace
 
 void ThreadGroup::start(const std::string& name, std::function<void()> body) {
   threads_.reserve(threads_.size() + 1);  // so that nothing throws once the thread runs
@@ -18,7 +22,10 @@ void ThreadGroup::start(const std::string& name, std::function<void()> body) {
   for (const int kept : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF}) sigdelset(&blocked, kept);
   pthread_sigmask(SIG_SETMASK, &blocked, &before);  // a new thread inherits the mask: no signal can fall in between
   try {
-    threads_.emplace_back(std::move(body));
+    threads_.emplace_back([this, run = std::move(body)] {
+      group_of_this_thread = this;
+      run();
+    });
   } catch (const std::system_error& error) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(ErrorKind::system,
@@ -31,13 +38,11 @@ void ThreadGroup::start(const std::string& name, std::function<void()> body) {
 }
 
 void ThreadGroup::join() {
+  const std::lock_guard lock(joining_);
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
 
-bool ThreadGroup::holds_current() const {
-  return std::any_of(threads_.begin(), threads_.end(),
-                     [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); });
-}
+bool ThreadGroup::holds_current() const { return group_of_this_thread == this; }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -2,15 +2,17 @@
 //
 // The threads take no signals but those that report a fault or a profiler's tick: Ctrl-C belongs to the caller's threads, and no
 // system call of a worker is interrupted. The function must return when its owner tells it to, by the owner's own means: join()
-// and the destructor wait for that. Not for use in a forked child, where the threads do not exist.
+// and the destructor wait for that. start() belongs to the owner, before anybody joins; join() and holds_current() may be called by any
+// thread, several at once. Not for use in a forked child, where the threads do not exist.
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-namespace millrace {
+namespace millrace::core {
 
 class ThreadGroup {
  public:
@@ -26,10 +28,11 @@ class ThreadGroup {
   void join();
   // Whether the caller is one of these threads.
   bool holds_current() const;
-  size_t size() const { return threads_.size(); }
+  size_t size() const { return threads_.size(); }  // the owner's, beside no join()
 
  private:
+  std::mutex joining_;  // one joins at a time, the others find nothing left
   std::vector<std::thread> threads_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 constexpr uint32_t kOpen = uint32_t{1} << 30;  // more than tasks are ever on their way
@@ -54,12 +54,12 @@ void TurnGate::close() {
 }
 
 bool TurnGate::wait(uint32_t number, int64_t timeout_ns) const {
-  const int64_t deadline = now_ns() + timeout_ns;
+  const int64_t deadline = base::now_ns() + timeout_ns;
   for (;;) {
     const uint32_t allowed = state_->allowed.load(std::memory_order_relaxed);
     if (closed()) return false;
     if (static_cast<int32_t>(allowed - number) > 0) return true;
-    const int64_t left = deadline - now_ns();
+    const int64_t left = deadline - base::now_ns();
     if (left <= 0) return false;
     const timespec timeout{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
     futex(state_->allowed, FUTEX_WAIT, allowed, &timeout);
@@ -70,4 +70,4 @@ bool TurnGate::closed() const { return state_->closed.load(std::memory_order_rel
 
 void TurnGate::end() { add(1); }
 
-}  // namespace millrace
+}  // namespace millrace::core

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace millrace {
+namespace millrace::core {
 
 class TurnGate {
  public:
@@ -46,4 +46,4 @@ class TurnGate {
   bool open_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::core

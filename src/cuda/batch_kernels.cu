@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads) each_group(const __grid_constant__ K
 }
 
 // Whole numbers: the order of the additions does not matter.
-__global__ void __launch_bounds__(kThreads) sum_groups(const __grid_constant__ ColorKernel kernel) {
+__global__ void __launch_bounds__(kThreads) sum_groups(const __grid_constant__ device::ColorKernel kernel) {
   const auto sample = static_cast<int32_t>(blockIdx.y);
   long long sum = 0;
   for (int64_t group = int64_t{blockIdx.x} * kThreads + threadIdx.x; group < kernel.groups(); group += int64_t{gridDim.x} * kThreads)
@@ -39,13 +39,13 @@ dim3 grid_of(const Kernel& kernel) {
 }  // namespace
 
 template <class Kernel>
-void launch(const Kernel& kernel, const Place& place) {
+void launch(const Kernel& kernel, const device::Place& place) {
   const DeviceGuard guard(place.device);
   each_group<<<grid_of(kernel), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(kernel);
   check(cudaGetLastError(), "a kernel could not be started");
 }
 
-void add_grey_sums(const ColorKernel& kernel, const Place& place) {
+void add_grey_sums(const device::ColorKernel& kernel, const device::Place& place) {
   constexpr unsigned kMostBlocks = 32;  // per sample: enough for a GPU, few enough for their sums to be cheap
   const DeviceGuard guard(place.device);
   dim3 grid = grid_of(kernel);
@@ -54,7 +54,7 @@ void add_grey_sums(const ColorKernel& kernel, const Place& place) {
   check(cudaGetLastError(), "a kernel could not be started");
 }
 
-#define MILLRACE_INSTANTIATE(Kernel) template void launch(const Kernel&, const Place&);
+#define MILLRACE_INSTANTIATE(Kernel) template void launch(const device::Kernel&, const device::Place&);
 MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
 #undef MILLRACE_INSTANTIATE
 

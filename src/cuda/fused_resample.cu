@@ -7,9 +7,9 @@
 
 namespace millrace::cuda {
 
-void resample(const FusedKernel& kernel, const Place& place) {
-  static_assert(sizeof(FusedKernel) + sizeof(int32_t) <= 4096, "arguments of a kernel");
-  const auto tiles = [](int32_t n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
+void resample(const device::FusedKernel& kernel, const device::Place& place) {
+  static_assert(sizeof(device::FusedKernel) + sizeof(int32_t) <= 4096, "arguments of a kernel");
+  const auto tiles = [](int32_t n) { return static_cast<unsigned>((n + device::kTile - 1) / device::kTile); };
   const DeviceGuard guard(place.device);
   const int32_t stage_bytes = stage_bytes_of(kernel);
   const dim3 grid(tiles(kernel.out.w), tiles(kernel.out.h), static_cast<unsigned>(kernel.samples.count));

@@ -6,8 +6,7 @@
 #include "cuda/nvjpeg_decoder.h"
 #include "device/kernel_launch.h"
 
-namespace millrace {
-namespace cuda {
+namespace millrace::cuda {
 namespace {
 
 class CudaCalls final : public DeviceCalls {
@@ -42,7 +41,9 @@ class CudaCalls final : public DeviceCalls {
 };
 
 }  // namespace
-}  // namespace cuda
+}  // namespace millrace::cuda
+
+namespace millrace::device {
 
 std::unique_ptr<GpuDecoder> GpuDecoder::open(const Options& options) {
   if (const std::string reason = cuda::missing_reason(); !reason.empty()) throw Error(ErrorKind::unavailable, reason);
@@ -50,4 +51,4 @@ std::unique_ptr<GpuDecoder> GpuDecoder::open(const Options& options) {
                                    options.memory_ceiling_bytes);
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

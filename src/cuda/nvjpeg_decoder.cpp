@@ -98,7 +98,7 @@ struct Lane {
   std::unique_ptr<Done> done;
 };
 
-class NvjpegDecoder final : public GpuDecoder {
+class NvjpegDecoder final : public device::GpuDecoder {
  public:
   NvjpegDecoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device, size_t ceiling)
       : lib_(std::move(library)), device_(std::move(device)), memory_{*device_, ceiling},
@@ -123,14 +123,15 @@ class NvjpegDecoder final : public GpuDecoder {
 
   bool has_hardware() const override { return hardware_; }
 
-  size_t plan(std::span<const JpegRequest> requests, std::vector<JpegResult>& results) override {
+  size_t plan(std::span<const device::JpegRequest> requests, std::vector<device::JpegResult>& results) override {
     results.assign(requests.size(), {});
     memory_.results = 0;
     for (size_t i = 0; i < requests.size(); ++i) results[i].problem = place(i, requests[i], results[i]);
     return memory_.results;
   }
 
-  void decode(std::span<const JpegRequest> requests, std::vector<JpegResult>& results, void* memory, void* stream) override {
+  void decode(std::span<const device::JpegRequest> requests, std::vector<device::JpegResult>& results, void* memory,
+              void* stream) override {
     if (results.size() != requests.size())
       throw Error(ErrorKind::invalid_argument, "decode() needs the results of plan() for the same requests; call plan() first");
     device_->make_current();
@@ -189,17 +190,17 @@ class NvjpegDecoder final : public GpuDecoder {
     return params;
   }
 
-  int parse(const JpegRequest& request, void* jpeg) const {
+  int parse(const device::JpegRequest& request, void* jpeg) const {
     return lib_->stream_parse(handle_.get(), request.bytes.data(), request.bytes.size(), 0, 0, jpeg);
   }
 
-  int set_region(void* params, const Rect& r) const {
+  int set_region(void* params, const base::Rect& r) const {
     const bool all = r.width == 0 || r.height == 0;
     return all ? lib_->params_set_region(params, 0, 0, -1, -1) : lib_->params_set_region(params, r.left, r.top, r.width, r.height);
   }
 
   // Where the picture will lie; the result is the reason why it will not.
-  std::string place(size_t i, const JpegRequest& request, JpegResult& result) {
+  std::string place(size_t i, const device::JpegRequest& request, device::JpegResult& result) {
     void* const jpeg = parsed_.get();
     unsigned width = 0, height = 0, components = 0;
     int status = parse(request, jpeg);
@@ -207,7 +208,7 @@ class NvjpegDecoder final : public GpuDecoder {
     if (status == kNvjpegSuccess) status = lib_->stream_components(jpeg, &components);
     if (status != kNvjpegSuccess) return nvjpeg_problem(status);
     if (components != 1 && components != 3) return "it has " + std::to_string(components) + " colour components, which the CPU decodes";
-    const Rect& r = request.region;
+    const base::Rect& r = request.region;
     const bool all = r.width == 0 || r.height == 0;
     const bool inside = r.left >= 0 && r.top >= 0 && r.width >= 0 && r.height >= 0 && int64_t{r.left} + r.width <= width &&
                         int64_t{r.top} + r.height <= height;
@@ -226,7 +227,7 @@ class NvjpegDecoder final : public GpuDecoder {
     return "";
   }
 
-  static NvjpegImage image_of(const JpegResult& result, void* memory) {
+  static NvjpegImage image_of(const device::JpegResult& result, void* memory) {
     NvjpegImage image{};
     image.channel[0] = static_cast<unsigned char*>(memory) + result.offset;
     image.pitch[0] = static_cast<size_t>(result.pitch_bytes);
@@ -234,7 +235,7 @@ class NvjpegDecoder final : public GpuDecoder {
   }
 
   // The requests that the hardware takes; all others that have no problem yet are added to `others`.
-  std::vector<size_t> choose_batch(std::span<const JpegRequest> requests, const std::vector<JpegResult>& results,
+  std::vector<size_t> choose_batch(std::span<const device::JpegRequest> requests, const std::vector<device::JpegResult>& results,
                                    std::vector<size_t>& others) {
     std::vector<size_t> batch;
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -244,7 +245,7 @@ class NvjpegDecoder final : public GpuDecoder {
     return batch;
   }
 
-  bool hardware_takes(const JpegRequest& request, size_t slot) {
+  bool hardware_takes(const device::JpegRequest& request, size_t slot) {
     if (!hardware_) return false;
     if (slot == 0) batch_done_->wait();  // the parameters may still be looked at
     while (batch_params_.size() <= slot) batch_params_.push_back(new_params());
@@ -255,8 +256,8 @@ class NvjpegDecoder final : public GpuDecoder {
   }
 
   // False: one of them is damaged, and nvJPEG does not say which.
-  bool decode_batch(const std::vector<size_t>& batch, std::span<const JpegRequest> requests, const std::vector<JpegResult>& results,
-                    void* memory, void* stream) {
+  bool decode_batch(const std::vector<size_t>& batch, std::span<const device::JpegRequest> requests,
+                    const std::vector<device::JpegResult>& results, void* memory, void* stream) {
     std::vector<const unsigned char*> data;
     std::vector<size_t> lengths;
     std::vector<NvjpegImage> images;
@@ -275,7 +276,7 @@ class NvjpegDecoder final : public GpuDecoder {
     return status == kNvjpegSuccess;
   }
 
-  int decode_one(const JpegRequest& request, const JpegResult& result, void* memory, void* stream) {
+  int decode_one(const device::JpegRequest& request, const device::JpegResult& result, void* memory, void* stream) {
     Lane& lane = lanes_[next_lane_++ % kLanes];
     lane.done->wait();  // its pinned buffer may still be read
     void *const handle = handle_.get(), *const jpeg = lane.stream.get(), *const params = lane.params.get();
@@ -316,7 +317,7 @@ class NvjpegDecoder final : public GpuDecoder {
 
 }  // namespace
 
-std::unique_ptr<GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
+std::unique_ptr<device::GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
                                                 size_t memory_ceiling_bytes) {
   return std::make_unique<NvjpegDecoder>(std::move(library), std::move(device), memory_ceiling_bytes);
 }

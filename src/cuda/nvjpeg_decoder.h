@@ -24,7 +24,7 @@ class DeviceCalls {
   virtual void wait(void* event) = 0;  // by this thread; at once when it was never recorded
 };
 
-std::unique_ptr<GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
+std::unique_ptr<device::GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
                                                 size_t memory_ceiling_bytes);
 
 }  // namespace millrace::cuda

@@ -5,8 +5,8 @@
 
 namespace millrace::cuda {
 
-const RangeSink* nvtx_sink() {
-  static constexpr RangeSink sink{[](const char* name) noexcept { nvtxRangePushA(name); }, []() noexcept { nvtxRangePop(); }};
+const trace::RangeSink* nvtx_sink() {
+  static constexpr trace::RangeSink sink{[](const char* name) noexcept { nvtxRangePushA(name); }, []() noexcept { nvtxRangePop(); }};
   return &sink;
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
-bool inside(const Rect& box, int32_t width, int32_t height) {
+bool inside(const base::Rect& box, int32_t width, int32_t height) {
   return box.left >= 0 && box.top >= 0 && box.width <= width - box.left && box.height <= height - box.top;
 }
 
@@ -15,7 +15,7 @@ AugmentationBuilder::AugmentationBuilder(int32_t width, int32_t height) : width_
   made_.crop = {0, 0, width, height};
 }
 
-void AugmentationBuilder::crop(const Rect& box) {
+void AugmentationBuilder::crop(const base::Rect& box) {
   // Flips come last in the kernel: what is cut from a mirrored picture is cut from the other side of the picture.
   const int32_t left = flip_x_ ? width_ - box.left - box.width : box.left, top = flip_y_ ? height_ - box.top - box.height : box.top;
   const bool within = inside(box, width_, height_);
@@ -33,27 +33,28 @@ void AugmentationBuilder::crop(const Rect& box) {
   height_ = box.height;
 }
 
-void AugmentationBuilder::resize(int32_t width, int32_t height, Interpolation interpolation) {
+void AugmentationBuilder::resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor) {
   if (resized_ && (width != width_ || height != height_)) possible_ = false;
   if (coloured() || interpolation == Interpolation::nearest) possible_ = false;
   if (!resized_) {
     made_.width = width;
     made_.height = height;
     made_.interpolation = interpolation;
+    made_.of_tensor = of_tensor;
   }
   resized_ = true;
   width_ = width;
   height_ = height;
 }
 
-void AugmentationBuilder::color_jitter(const ColorJitterParams& jitter) {
+void AugmentationBuilder::color_jitter(const transforms::ColorJitterParams& jitter) {
   if (coloured()) possible_ = false;
   made_.jitter = jitter;
 }
 
 bool AugmentationBuilder::coloured() const {
   const auto& order = made_.jitter.order;
-  return made_.grayscale || std::any_of(order.begin(), order.end(), [](ColorOp op) { return op != ColorOp::none; });
+  return made_.grayscale || std::any_of(order.begin(), order.end(), [](transforms::ColorOp op) { return op != transforms::ColorOp::none; });
 }
 
 std::optional<Augmentation> AugmentationBuilder::result() const {
@@ -65,4 +66,4 @@ std::optional<Augmentation> AugmentationBuilder::result() const {
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -10,7 +10,7 @@
 #include "base/geometry.h"
 #include "device/fused_augment.h"
 
-namespace millrace {
+namespace millrace::device {
 
 class AugmentationBuilder {
  public:
@@ -21,11 +21,11 @@ class AugmentationBuilder {
   int32_t height() const { return height_; }
 
   // `box` in the picture as it is now; what lies outside it is black.
-  void crop(const Rect& box);
-  void resize(int32_t width, int32_t height, Interpolation interpolation);
+  void crop(const base::Rect& box);
+  void resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor = false);
   void flip_horizontal() { flip_x_ = !flip_x_; }
   void flip_vertical() { flip_y_ = !flip_y_; }
-  void color_jitter(const ColorJitterParams& jitter);
+  void color_jitter(const transforms::ColorJitterParams& jitter);
   void grayscale() { made_.grayscale = true; }
   void something_else() { possible_ = false; }
 
@@ -40,4 +40,4 @@ class AugmentationBuilder {
   bool resized_ = false, flip_x_ = false, flip_y_ = false, possible_ = true;
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "trace/range.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 // Where a block begins in shared memory: whatever its element type is, it is aligned to it, and to a cache line of the device.
@@ -16,7 +16,7 @@ constexpr size_t kBlockAlignment = 256;
 // Blocks up to this size share memory on the device, too, and travel in one copy; whoever keeps one keeps all of these.
 constexpr size_t kSharedBlockBytes = size_t{16} << 10;
 
-size_t aligned(size_t bytes) { return checked_add(bytes, kBlockAlignment - 1, "batch") / kBlockAlignment * kBlockAlignment; }
+size_t aligned(size_t bytes) { return base::checked_add(bytes, kBlockAlignment - 1, "batch") / kBlockAlignment * kBlockAlignment; }
 
 }  // namespace
 
@@ -30,18 +30,18 @@ BatchCopier::~BatchCopier() {
 }
 
 std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
-  const TraceRange range("copy to device");
+  const trace::TraceRange range("copy to device");
   reap();
   // In staging memory, the blocks that share device memory come first.
   const auto shares = [](const HostBlock& block) { return !block.page_locked && block.bytes <= kSharedBlockBytes; };
   std::vector<size_t> staged_at(blocks.size());
   size_t shared_bytes = 0;
   for (size_t i = 0; i < blocks.size(); ++i)
-    if (shares(blocks[i])) shared_bytes = aligned(checked_add(staged_at[i] = shared_bytes, blocks[i].bytes, "batch"));
+    if (shares(blocks[i])) shared_bytes = aligned(base::checked_add(staged_at[i] = shared_bytes, blocks[i].bytes, "batch"));
   size_t staged_bytes = shared_bytes;
   for (size_t i = 0; i < blocks.size(); ++i)
     if (!shares(blocks[i]) && !blocks[i].page_locked)
-      staged_bytes = aligned(checked_add(staged_at[i] = staged_bytes, blocks[i].bytes, "batch"));
+      staged_bytes = aligned(base::checked_add(staged_at[i] = staged_bytes, blocks[i].bytes, "batch"));
 
   // All memory first: when there is none, no copy is under way.
   std::vector<DeviceBlock> result(blocks.size());
@@ -123,4 +123,4 @@ void BatchCopier::let_go(Held& held) {
   for (Staging& staging : held.staging) free_staging_.push_back(std::move(staging));
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

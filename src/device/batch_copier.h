@@ -24,7 +24,7 @@
 
 #include "device/device.h"
 
-namespace millrace {
+namespace millrace::device {
 
 // Bytes on the host, and what keeps them as they are. `page_locked`: can be copied from where they lie.
 struct HostBlock {
@@ -104,4 +104,4 @@ class BatchCopier {
   std::vector<std::shared_ptr<DeviceEvent>> events_;  // all; used again when nobody else holds them
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

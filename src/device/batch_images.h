@@ -9,13 +9,13 @@
 #include "base/dtype.h"
 #include "device/pixel_math.h"
 
-namespace millrace {
+namespace millrace::device {
 
 inline constexpr int kGroupPixels = 8, kMaxChannels = 3;
 
 struct BatchImages {
   void* data = nullptr;  // dense: (n, c, h, w), or (n, h, w, c) if channels_last
-  DType type = DType::u8;
+  base::DType type = base::DType::u8;
   int64_t n = 0;
   int32_t c = 0, h = 0, w = 0;  // c: 1 or 3
   bool channels_last = false;
@@ -25,7 +25,7 @@ struct BatchImages {
   MILLRACE_BOTH int64_t element(int64_t sample, int64_t pixel, int32_t channel) const {
     return sample * pixels() * c + (channels_last ? pixel * c + channel : channel * pixels() + pixel);
   }
-  MILLRACE_BOTH ValueRange range() const { return type == DType::u8 ? ValueRange{255.0f, true} : ValueRange{1.0f, false}; }
+  MILLRACE_BOTH ValueRange range() const { return type == base::DType::u8 ? ValueRange{255.0f, true} : ValueRange{1.0f, false}; }
 };
 
 // Values of up to eight neighbouring pixels, channel by channel.
@@ -75,19 +75,19 @@ MILLRACE_BOTH inline uint32_t bfloat_of(float v) {
   return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 
-MILLRACE_BOTH inline float load_element(const void* data, DType type, int64_t at) {
+MILLRACE_BOTH inline float load_element(const void* data, base::DType type, int64_t at) {
   switch (type) {
-    case DType::u8: return static_cast<const uint8_t*>(data)[at];
-    case DType::f16: return float_of_half(static_cast<const uint16_t*>(data)[at]);
-    case DType::bf16: return float_of(uint32_t{static_cast<const uint16_t*>(data)[at]} << 16);
+    case base::DType::u8: return static_cast<const uint8_t*>(data)[at];
+    case base::DType::f16: return float_of_half(static_cast<const uint16_t*>(data)[at]);
+    case base::DType::bf16: return float_of(uint32_t{static_cast<const uint16_t*>(data)[at]} << 16);
     default: return static_cast<const float*>(data)[at];
   }
 }
-MILLRACE_BOTH inline void store_element(void* data, DType type, int64_t at, float v) {
+MILLRACE_BOTH inline void store_element(void* data, base::DType type, int64_t at, float v) {
   switch (type) {
-    case DType::u8: static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(v); break;
-    case DType::f16: static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(half_of(v)); break;
-    case DType::bf16: static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(bfloat_of(v)); break;
+    case base::DType::u8: static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(v); break;
+    case base::DType::f16: static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(half_of(v)); break;
+    case base::DType::bf16: static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(bfloat_of(v)); break;
     default: static_cast<float*>(data)[at] = v;
   }
 }
@@ -96,21 +96,21 @@ MILLRACE_BOTH inline void store_element(void* data, DType type, int64_t at, floa
 struct __attribute__((may_alias, aligned(8))) Words2 { uint32_t w[2]; };
 struct __attribute__((may_alias, aligned(16))) Words4 { uint32_t w[4]; };
 
-MILLRACE_BOTH inline int64_t element_bytes(DType type) { return type == DType::u8 ? 1 : type == DType::f32 ? 4 : 2; }
-MILLRACE_BOTH inline bool is_aligned(const void* p, DType type) {
-  return (reinterpret_cast<uintptr_t>(p) & (type == DType::u8 ? 7 : 15)) == 0;
+MILLRACE_BOTH inline int64_t element_bytes(base::DType type) { return type == base::DType::u8 ? 1 : type == base::DType::f32 ? 4 : 2; }
+MILLRACE_BOTH inline bool is_aligned(const void* p, base::DType type) {
+  return (reinterpret_cast<uintptr_t>(p) & (type == base::DType::u8 ? 7 : 15)) == 0;
 }
 
-MILLRACE_BOTH inline void load8(const void* data, DType type, int64_t at, float* out) {
+MILLRACE_BOTH inline void load8(const void* data, base::DType type, int64_t at, float* out) {
   const void* p = static_cast<const uint8_t*>(data) + at * element_bytes(type);
   if (!is_aligned(p, type)) {
     MILLRACE_UNROLL
     for (int i = 0; i < 8; ++i) out[i] = load_element(data, type, at + i);
-  } else if (type == DType::u8) {
+  } else if (type == base::DType::u8) {
     const Words2 in = *static_cast<const Words2*>(p);
     MILLRACE_UNROLL
     for (int i = 0; i < 8; ++i) out[i] = static_cast<float>(in.w[i / 4] >> (i % 4 * 8) & 0xFF);
-  } else if (type == DType::f32) {
+  } else if (type == base::DType::f32) {
     const Words4 low = static_cast<const Words4*>(p)[0], high = static_cast<const Words4*>(p)[1];
     MILLRACE_UNROLL
     for (int i = 0; i < 4; ++i) out[i] = float_of(low.w[i]), out[i + 4] = float_of(high.w[i]);
@@ -119,22 +119,22 @@ MILLRACE_BOTH inline void load8(const void* data, DType type, int64_t at, float*
     MILLRACE_UNROLL
     for (int i = 0; i < 8; ++i) {
       const uint32_t bits = in.w[i / 2] >> (i % 2 * 16) & 0xFFFF;
-      out[i] = type == DType::f16 ? float_of_half(bits) : float_of(bits << 16);
+      out[i] = type == base::DType::f16 ? float_of_half(bits) : float_of(bits << 16);
     }
   }
 }
 
-MILLRACE_BOTH inline void store8(void* data, DType type, int64_t at, const float* v) {
+MILLRACE_BOTH inline void store8(void* data, base::DType type, int64_t at, const float* v) {
   void* p = static_cast<uint8_t*>(data) + at * element_bytes(type);
   if (!is_aligned(p, type)) {
     MILLRACE_UNROLL
     for (int i = 0; i < 8; ++i) store_element(data, type, at + i, v[i]);
-  } else if (type == DType::u8) {
+  } else if (type == base::DType::u8) {
     Words2 out{};
     MILLRACE_UNROLL
     for (int i = 0; i < 8; ++i) out.w[i / 4] |= static_cast<uint32_t>(v[i]) << (i % 4 * 8);
     *static_cast<Words2*>(p) = out;
-  } else if (type == DType::f32) {
+  } else if (type == base::DType::f32) {
     Words4 low, high;
     MILLRACE_UNROLL
     for (int i = 0; i < 4; ++i) low.w[i] = bits_of(v[i]), high.w[i] = bits_of(v[i + 4]);
@@ -143,7 +143,7 @@ MILLRACE_BOTH inline void store8(void* data, DType type, int64_t at, const float
   } else {
     Words4 out{};
     MILLRACE_UNROLL
-    for (int i = 0; i < 8; ++i) out.w[i / 2] |= (type == DType::f16 ? half_of(v[i]) : bfloat_of(v[i])) << (i % 2 * 16);
+    for (int i = 0; i < 8; ++i) out.w[i / 2] |= (type == base::DType::f16 ? half_of(v[i]) : bfloat_of(v[i])) << (i % 2 * 16);
     *static_cast<Words4*>(p) = out;
   }
 }
@@ -191,4 +191,4 @@ MILLRACE_BOTH inline void store_group(const BatchImages& out, int64_t sample, in
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -9,7 +9,7 @@
 
 #include "device/batch_images.h"
 
-namespace millrace {
+namespace millrace::device {
 
 inline constexpr int32_t kChunkSamples = 128;
 
@@ -137,7 +137,7 @@ struct AffineKernel {
     MILLRACE_UNROLL
     for (int c = 0; c < kMaxChannels; ++c) {
       const float v = (sums[c] - fill[c]) * mask + fill[c];  // torchvision counts the border twice; so does this
-      values[c] = in.type == DType::u8 ? clamped(rintf(v), 0.0f, 255.0f) : v;
+      values[c] = in.type == base::DType::u8 ? clamped(rintf(v), 0.0f, 255.0f) : v;
     }
   }
 };
@@ -152,7 +152,7 @@ struct ColorKernel {
 
   // Whole numbers add up to the same sum in any order. Floats are of 0..1; a stray value counts as at most 4.
   static constexpr float kGreyUnits = 0x1p30f;
-  MILLRACE_BOTH float units() const { return in.type == DType::u8 ? 1.0f : kGreyUnits; }
+  MILLRACE_BOTH float units() const { return in.type == base::DType::u8 ? 1.0f : kGreyUnits; }
 
   MILLRACE_BOTH int64_t groups() const { return in.groups(); }
   MILLRACE_BOTH void operator()(int32_t i, int64_t g) const {
@@ -182,7 +182,7 @@ struct ColorKernel {
       const Rgb p = at(group, k);
       const float l = in.c == 1 ? one_channel(p, i, 0, JitterParams::contrast).r
                                 : grey(jittered(p, jitter[i], 0, in.range(), JitterParams::contrast), in.range());
-      sum += static_cast<int64_t>(rintf(in.type == DType::u8 ? l : clamped(l, -4.0f, 4.0f) * kGreyUnits));
+      sum += static_cast<int64_t>(rintf(in.type == base::DType::u8 ? l : clamped(l, -4.0f, 4.0f) * kGreyUnits));
     }
     return sum;
   }
@@ -198,4 +198,4 @@ struct ColorKernel {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -7,7 +7,7 @@
 #include "device/box_kernels.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::invalid_argument, message); }
@@ -17,8 +17,9 @@ std::string shape_of(const BatchImages& b) {
 }
 
 void check(const BatchImages& b) {
-  if (b.type != DType::u8 && b.type != DType::f16 && b.type != DType::bf16 && b.type != DType::f32)
-    refuse(std::string("images of ") + dtype_name(b.type) + " are not supported; convert them to uint8, float16, bfloat16 or float32");
+  if (b.type != base::DType::u8 && b.type != base::DType::f16 && b.type != base::DType::bf16 && b.type != base::DType::f32)
+    refuse(std::string("images of ") + base::dtype_name(b.type) +
+           " are not supported; convert them to uint8, float16, bfloat16 or float32");
   if ((b.c != 1 && b.c != 3) || b.n < 0 || b.h < 0 || b.w < 0)
     refuse("images must have the shape (n, c, h, w) with 1 or 3 channels, not " + shape_of(b));
 }
@@ -33,7 +34,7 @@ void check_pair(const BatchImages& in, const BatchImages& out) {
 void check_same_type(const BatchImages& in, const BatchImages& out) {
   check_pair(in, out);
   if (in.type != out.type)
-    refuse(std::string("the result must have the images' dtype ") + dtype_name(in.type) + ", not " + dtype_name(out.type));
+    refuse(std::string("the result must have the images' dtype ") + base::dtype_name(in.type) + ", not " + base::dtype_name(out.type));
 }
 
 void check_count(const BatchImages& in, size_t count, const char* what) {
@@ -62,7 +63,7 @@ void for_chunks(Kernel& kernel, const BatchImages& in, const BatchImages& out, S
   }
 }
 
-KernelBox kernel_box(const Rect& r, const BatchImages& in) {
+KernelBox kernel_box(const base::Rect& r, const BatchImages& in) {
   if (r.width <= 0 || r.height <= 0) return {};
   return {std::max(r.left, 0), std::max(r.top, 0), static_cast<int32_t>(std::min<int64_t>(int64_t{r.left} + r.width, in.w)),
           static_cast<int32_t>(std::min<int64_t>(int64_t{r.top} + r.height, in.h))};
@@ -73,7 +74,7 @@ KernelBox kernel_box(const Rect& r, const BatchImages& in) {
 void normalize(const BatchImages& in, const BatchImages& out, std::span<const double> mean, std::span<const double> std,
                const Place& place) {
   check_pair(in, out);
-  if (out.type == DType::u8) refuse("normalised images cannot be uint8; ask for float16, bfloat16 or float32");
+  if (out.type == base::DType::u8) refuse("normalised images cannot be uint8; ask for float16, bfloat16 or float32");
   NormalizeKernel kernel{};
   float means[kMaxChannels], stds[kMaxChannels];
   spread(mean, in, "mean", means);
@@ -81,7 +82,7 @@ void normalize(const BatchImages& in, const BatchImages& out, std::span<const do
   for (int c = 0; c < in.c; ++c) {
     if (stds[c] == 0) refuse("std is zero for channel " + std::to_string(c) + ", and nothing can be divided by it; use a larger std");
     const double m = mean[mean.size() == 1 ? 0 : static_cast<size_t>(c)], s = std[std.size() == 1 ? 0 : static_cast<size_t>(c)];
-    kernel.scale[c] = static_cast<float>(1 / (s * (in.type == DType::u8 ? 255.0 : 1.0)));
+    kernel.scale[c] = static_cast<float>(1 / (s * (in.type == base::DType::u8 ? 255.0 : 1.0)));
     kernel.shift[c] = static_cast<float>(-m / s);
   }
   for_chunks(kernel, in, out, [](auto&, int32_t, size_t) {}, [&](const auto& k) { launch(k, place); });
@@ -95,7 +96,7 @@ void flip_horizontal(const BatchImages& in, const BatchImages& out, std::span<co
              [&](const auto& k) { launch(k, place); });
 }
 
-void affine(const BatchImages& in, const BatchImages& out, std::span<const InverseAffine> inverse, bool bilinear,
+void affine(const BatchImages& in, const BatchImages& out, std::span<const transforms::InverseAffine> inverse, bool bilinear,
             std::span<const double> fill, const Place& place) {
   check_same_type(in, out);
   check_count(in, inverse.size(), "affine maps");
@@ -108,7 +109,7 @@ void affine(const BatchImages& in, const BatchImages& out, std::span<const Inver
   for_chunks(kernel, in, out, set, [&](const auto& k) { launch(k, place); });
 }
 
-JitterParams jitter_params(const ColorJitterParams& p) {
+JitterParams jitter_params(const transforms::ColorJitterParams& p) {
   JitterParams out;
   for (size_t i = 0; i < 4; ++i) out.order[i] = static_cast<uint8_t>(p.order[i]);
   const double factors[] = {p.brightness, p.contrast, p.saturation, p.hue};
@@ -119,7 +120,7 @@ JitterParams jitter_params(const ColorJitterParams& p) {
   return out;
 }
 
-void color_jitter(const BatchImages& in, const BatchImages& out, std::span<const ColorJitterParams> jitter,
+void color_jitter(const BatchImages& in, const BatchImages& out, std::span<const transforms::ColorJitterParams> jitter,
                   std::span<const uint8_t> to_grey, int64_t* grey_sums, const Place& place) {
   check_same_type(in, out);
   check_count(in, jitter.size(), "colour jitters");
@@ -137,17 +138,19 @@ void color_jitter(const BatchImages& in, const BatchImages& out, std::span<const
   });
 }
 
-void erase(const BatchImages& in, const BatchImages& out, std::span<const Rect> boxes, std::span<const double> value, uint64_t seed,
+void erase(const BatchImages& in, const BatchImages& out, std::span<const base::Rect> boxes, std::span<const double> value, uint64_t seed,
            const Place& place) {
   check_same_type(in, out);
   check_count(in, boxes.size(), "boxes");
   EraseKernel kernel{};
   kernel.noise = value.empty();
   kernel.seed = seed;
-  if (kernel.noise && in.type == DType::u8) refuse("normal noise does not fit uint8 images; normalise them first, or erase with a value");
+  if (kernel.noise && in.type == base::DType::u8)
+    refuse("normal noise does not fit uint8 images; normalise them first, or erase with a value");
   if (!kernel.noise) spread(value, in, "value", kernel.value);
   for (const float v : kernel.value)
-    if (in.type == DType::u8 && !(v >= 0 && v <= 255)) refuse("uint8 images are erased with values of 0 to 255, not " + std::to_string(v));
+    if (in.type == base::DType::u8 && !(v >= 0 && v <= 255))
+      refuse("uint8 images are erased with values of 0 to 255, not " + std::to_string(v));
   for_chunks(kernel, in, out, [&](auto& k, int32_t i, size_t s) { k.box[i] = kernel_box(boxes[s], in); },
              [&](const auto& k) { launch(k, place); });
 }
@@ -161,10 +164,10 @@ void mix(const BatchImages& in, const BatchImages& out, std::span<const MixParam
     if (p.partner < 0 || p.partner >= in.n)
       refuse("partner " + std::to_string(p.partner) + " is none of the " + std::to_string(in.n) + " images");
     if (!(p.share >= 0 && p.share <= 1)) refuse("a share must be in 0..1, not " + std::to_string(p.share));
-    if (p.share != 1 && in.type == DType::u8) refuse("uint8 images cannot be mixed by shares; normalise them first");
+    if (p.share != 1 && in.type == base::DType::u8) refuse("uint8 images cannot be mixed by shares; normalise them first");
     k.mix[i] = {static_cast<int32_t>(p.partner), static_cast<float>(p.share), kernel_box(p.box, in)};
   };
   for_chunks(kernel, in, out, set, [&](const auto& k) { launch(k, place); });
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

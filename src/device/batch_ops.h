@@ -15,7 +15,7 @@
 #include "device/kernel_launch.h"
 #include "transforms/params.h"
 
-namespace millrace {
+namespace millrace::device {
 
 // uint8: (v / 255 - mean) / std; floats: (v - mean) / std. One mean and std per channel. To a float type, in any layout; arithmetic in
 // f32 with the scale and shift of each channel combined, so the last bits differ from torch's, and narrow types are rounded once.
@@ -25,26 +25,26 @@ void normalize(const BatchImages& in, const BatchImages& out, std::span<const do
 void flip_horizontal(const BatchImages& in, const BatchImages& out, std::span<const uint8_t> flipped, const Place& place);
 
 // `fill`: one value, or one per channel.
-void affine(const BatchImages& in, const BatchImages& out, std::span<const InverseAffine> inverse, bool bilinear,
+void affine(const BatchImages& in, const BatchImages& out, std::span<const transforms::InverseAffine> inverse, bool bilinear,
             std::span<const double> fill, const Place& place);
 
 // `to_grey`: one per sample, after the jitter. `grey_sums`: room for n numbers at the place, all 0; used up by the call.
-void color_jitter(const BatchImages& in, const BatchImages& out, std::span<const ColorJitterParams> jitter,
+void color_jitter(const BatchImages& in, const BatchImages& out, std::span<const transforms::ColorJitterParams> jitter,
                   std::span<const uint8_t> to_grey, int64_t* grey_sums, const Place& place);
 
 // As kernels take it. Throws when a factor is out of its range.
-JitterParams jitter_params(const ColorJitterParams& params);
+JitterParams jitter_params(const transforms::ColorJitterParams& params);
 
 // Empty boxes erase nothing. `value`: one, or one per channel; none: normal noise, a function of `seed` (float types only).
-void erase(const BatchImages& in, const BatchImages& out, std::span<const Rect> boxes, std::span<const double> value, uint64_t seed,
+void erase(const BatchImages& in, const BatchImages& out, std::span<const base::Rect> boxes, std::span<const double> value, uint64_t seed,
            const Place& place);
 
 // out = share * in + (1 - share) * partner, and the partner alone inside the box. Shares other than 1 need a float type.
 struct MixParams {
   int64_t partner = 0;  // sample of the batch
   double share = 1;     // 0..1
-  Rect box{};
+  base::Rect box{};
 };
 void mix(const BatchImages& in, const BatchImages& out, std::span<const MixParams> mix, const Place& place);
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -5,7 +5,7 @@
 
 #include "device/batch_kernels.h"
 
-namespace millrace {
+namespace millrace::device {
 
 struct KernelBox {
   int32_t left = 0, top = 0, right = 0, bottom = 0;
@@ -75,4 +75,4 @@ struct MixKernel {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -6,27 +6,27 @@
 #include "millrace/error.h"
 #include "transforms/placed_steps.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 struct Teller {
   AugmentationBuilder& builder;
-  const Placed& at;
+  const transforms::Placed& at;
 
   void operator()(const RandomResizedCrop& t) const {
     builder.crop(at.decided->box);
-    builder.resize(t.width, t.height, t.interpolation);
+    builder.resize(t.width, t.height, t.interpolation, t.of_tensor);
   }
   void operator()(const Resize& t) const {
-    const PictureSize size = resized_size(t, at.in);
-    builder.resize(size.width, size.height, t.interpolation);
+    const transforms::PictureSize size = transforms::resized_size(t, at.in);
+    builder.resize(size.width, size.height, t.interpolation, t.of_tensor);
   }
-  void operator()(const CenterCrop& t) const { builder.crop(center_crop_box(t, at.in)); }
+  void operator()(const CenterCrop& t) const { builder.crop(transforms::center_crop_box(t, at.in)); }
   void operator()(const RandomCrop& t) const {
-    const Padding padding = padding_of(t, at.in);
+    const transforms::Padding padding = transforms::padding_of(t, at.in);
     const bool black = t.padding_mode == PaddingMode::constant && t.fill == std::array<uint8_t, 3>{};
-    if (!black && padded(at.in, padding) != at.in) return builder.something_else();
-    Rect box = at.decided->box;  // of the padded picture
+    if (!black && transforms::padded(at.in, padding) != at.in) return builder.something_else();
+    base::Rect box = at.decided->box;  // of the padded picture
     box.left -= padding.left;
     box.top -= padding.top;
     builder.crop(box);
@@ -39,7 +39,7 @@ struct Teller {
   }
   void operator()(const ExifTranspose&) const {
     const int orientation = at.decided->orientation;
-    if (swaps_axes(orientation)) builder.something_else();
+    if (transforms::swaps_axes(orientation)) builder.something_else();
     if (orientation == 2 || orientation == 3) builder.flip_horizontal();
     if (orientation == 3 || orientation == 4) builder.flip_vertical();
   }
@@ -55,23 +55,25 @@ struct Teller {
 
 }  // namespace
 
-std::optional<Augmentation> augmentation_of(const Chain& chain, PictureSize stored, const SampleParams& params) {
+std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
+                                            const transforms::SampleParams& params) {
   AugmentationBuilder builder(stored.width, stored.height);
-  for (const Placed& placed : place_steps(chain, stored, params)) std::visit(Teller{builder, placed}, placed.step->spec);
+  for (const transforms::Placed& placed : transforms::place_steps(chain, stored, params))
+    std::visit(Teller{builder, placed}, placed.step->spec);
   return builder.result();
 }
 
-std::string why_not_fused(const ImagePipeline& pipeline) {
-  const Chain& chain = pipeline.chain();
+std::string why_not_fused(const transforms::ImagePipeline& pipeline) {
+  const transforms::Chain& chain = pipeline.chain();
   if (!pipeline.fixed_shape())
     return "its pictures come out in sizes of their own; let it end in one size, as RandomResizedCrop((height, width)) does";
   if (!chain.erasing.empty())
     return "RandomErasing works on finished tensors; leave it out, and do it to the batch (millrace.transforms.batch.RandomErasing)";
-  if (pipeline.output_type() == DType::f64) return "float64 is made on the CPU only; use float32, or convert the batch";
+  if (pipeline.output_type() == base::DType::f64) return "float64 is made on the CPU only; use float32, or convert the batch";
   try {
     for (int64_t key = 0; key < 32; ++key) {
-      const PictureSize stored = key % 2 == 0 ? PictureSize{4000, 3000} : PictureSize{3000, 4000};
-      const SampleParams params = pipeline.draw(stored.width, stored.height, 1, {0, 0, key, 0});
+      const transforms::PictureSize stored = key % 2 == 0 ? transforms::PictureSize{4000, 3000} : transforms::PictureSize{3000, 4000};
+      const transforms::SampleParams params = pipeline.draw(stored.width, stored.height, 1, {0, 0, key, 0});
       if (!augmentation_of(chain, stored, params))
         return "one pass on the GPU makes a crop, a bilinear or bicubic resize, flips, then ColorJitter, then Grayscale, in this order, "
                "and this chain has something else";
@@ -82,4 +84,4 @@ std::string why_not_fused(const ImagePipeline& pipeline) {
   return "";
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -10,15 +10,16 @@
 #include "transforms/params.h"
 #include "transforms/step_geometry.h"
 
-namespace millrace {
+namespace millrace::device {
 
 // Empty: not in one go (rotations, blur, a second resize, colours before a crop, ...): the picture is the CPU's. Erasing and what turns
 // bytes into numbers are not in it: the batch's own operations do that. Pure, any thread. Throws Error(invalid_argument) when `params`
 // do not belong to this chain and picture.
-std::optional<Augmentation> augmentation_of(const Chain& chain, PictureSize stored, const SampleParams& params);
+std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
+                                            const transforms::SampleParams& params);
 
 // Why batches of this chain cannot be made by a fused kernel, as the end of a sentence; empty when they can. Looks at the decisions for
 // some pictures: single ones may still come out as the CPU's.
-std::string why_not_fused(const ImagePipeline& pipeline);
+std::string why_not_fused(const transforms::ImagePipeline& pipeline);
 
-}  // namespace millrace
+}  // namespace millrace::device

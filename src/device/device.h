@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace millrace {
+namespace millrace::device {
 
 using StreamId = int64_t;  // the device's own number of a stream
 
@@ -59,4 +59,4 @@ class Device {
   virtual void copy_to_device(void* to, const void* from, size_t bytes, StreamId stream) = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -7,8 +7,9 @@
 #include "device/batch_ops.h"
 #include "device/fused_kernels.h"
 #include "millrace/error.h"
+#include "transforms/resample_taps.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 [[noreturn]] void refuse(size_t picture, const std::string& rule) {
@@ -17,8 +18,13 @@ namespace {
 
 bool is_cubic(const Augmentation& a) { return a.interpolation == Interpolation::bicubic; }
 
+// Of the weights' fractional bits, those that torch's resize of tensors does not have.
+uint8_t lost_bits(const Augmentation& a, int32_t in_size, int32_t out_size) {
+  return a.of_tensor ? static_cast<uint8_t>(kFilterBits - transforms::tensor_weight_bits(a.interpolation, in_size, out_size)) : 0;
+}
+
 bool waits_for_mean(const Augmentation& a) {
-  return std::find(a.jitter.order.begin(), a.jitter.order.end(), ColorOp::contrast) != a.jitter.order.end();
+  return std::find(a.jitter.order.begin(), a.jitter.order.end(), transforms::ColorOp::contrast) != a.jitter.order.end();
 }
 
 void check_size(size_t i, const Augmentation& a) {
@@ -26,7 +32,7 @@ void check_size(size_t i, const Augmentation& a) {
 }
 
 void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
-  const Rect& r = a.crop;
+  const base::Rect& r = a.crop;
   if (p.pixel_bytes != 3 && p.pixel_bytes != 4) refuse(i, "a pixel has 3 or 4 bytes, not " + std::to_string(p.pixel_bytes));
   if (int64_t{p.pitch_bytes} < int64_t{p.width} * p.pixel_bytes)
     refuse(i, "rows of " + std::to_string(p.width) + " pixels cannot be " + std::to_string(p.pitch_bytes) + " bytes apart");
@@ -71,8 +77,10 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
   p.cubic = is_cubic(a);
   // Pillow 13's rule; as in transforms/sample_plan.cpp.
   p.vertical_first = a.height < a.crop.height && int64_t{a.crop.height} - a.height > 2 * (int64_t{a.crop.width} - a.width);
+  if (a.of_tensor) p.vertical_first = false;
   p.x_taps = static_cast<uint16_t>(taps_of(a.crop.width, a.width, p.cubic));
   p.y_taps = static_cast<uint16_t>(taps_of(a.crop.height, a.height, p.cubic));
+  p.x_shift = lost_bits(a, a.crop.width, a.width), p.y_shift = lost_bits(a, a.crop.height, a.height);
   p.x_table = static_cast<int32_t>(table_entry);
   p.y_table = p.x_table + out.w * (1 + p.x_taps);
   p.flip_x = a.flip_horizontal, p.flip_y = a.flip_vertical, p.to_grey = a.grayscale;
@@ -82,7 +90,7 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
 }
 
 void set_normalisation(std::span<const double> mean, std::span<const double> std, FusedKernel& kernel) {
-  const bool bytes = kernel.out.type == DType::u8;
+  const bool bytes = kernel.out.type == base::DType::u8;
   if (mean.size() != std.size() || (!mean.empty() && mean.size() != kMaxChannels) || (bytes && !mean.empty()))
     throw Error(ErrorKind::invalid_argument, "mean and std have " + std::to_string(mean.size()) + " and " + std::to_string(std.size()) +
                                                  " values; give both three, or none, and none for a uint8 result");
@@ -136,4 +144,4 @@ void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Aug
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

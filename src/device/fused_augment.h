@@ -16,7 +16,7 @@
 #include "millrace/transform_spec.h"
 #include "transforms/params.h"
 
-namespace millrace {
+namespace millrace::device {
 
 // A borrowed picture in the place's memory: interleaved RGB (3 bytes a pixel) or RGBX (4).
 struct DecodedPicture {
@@ -25,12 +25,13 @@ struct DecodedPicture {
 };
 
 struct Augmentation {
-  Rect crop;                                              // of the picture
+  base::Rect crop;                                              // of the picture
   int32_t width = 0, height = 0;                          // what the crop is resized to
   Interpolation interpolation = Interpolation::bilinear;  // or bicubic
+  bool of_tensor = false;                                 // rounded as torch's resize of tensors; else as Pillow's
   int32_t left = 0, top = 0;                              // of the output in the resized picture; what lies outside is black
   bool flip_horizontal = false, flip_vertical = false, grayscale = false;
-  ColorJitterParams jitter{};
+  transforms::ColorJitterParams jitter{};
 };
 
 // Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the stream has done the work.
@@ -40,4 +41,4 @@ size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_
 void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations, std::span<const double> mean,
                    std::span<const double> std, const BatchImages& out, void* workspace, const Place& place);
 
-}  // namespace millrace
+}  // namespace millrace::device

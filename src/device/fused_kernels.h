@@ -2,7 +2,8 @@
 // needs their mean grey first. batch_kernels.h says how kernels are made.
 //
 // The resize is Pillow's, to the bit: antialiased, its weights computed in f64 and rounded to 22 fractional bits, 8-bit pixels between the
-// horizontal and the vertical pass, whose order is Pillow 13's. Flips and the position in the resized picture are in the weights.
+// horizontal and the vertical pass, whose order is Pillow 13's. Or torch's of tensors of bytes: fewer bits, horizontal first
+// (transforms/resample_taps.h). Flips and the position in the resized picture are in the weights.
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include "device/batch_images.h"
 #include "device/batch_kernels.h"
 
-namespace millrace {
+namespace millrace::device {
 
 inline constexpr int32_t kFusedSamples = 48, kFilterBits = 22;
 
@@ -24,6 +25,7 @@ struct FusedParams {
   int32_t x_table, y_table;    // where the weights begin in FusedKernel::table
   uint16_t x_taps, y_taps;     // weights of every output; the surplus is zero
   bool cubic, vertical_first, flip_x, flip_y, to_grey;
+  uint8_t x_shift, y_shift;    // of the weights' fractional bits, how many are rounded off
   JitterParams jitter;
 
   MILLRACE_BOTH bool waits_for_mean() const { return has_op(jitter, JitterParams::contrast); }
@@ -84,14 +86,16 @@ struct WeightsKernel : FusedKernel {
     const FusedParams& p = params[i];
     if (g == 0) grey_sums[samples.first + i] = 0;
     if (g < out.w)
-      weigh(table + p.x_table, out.w, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width, p.resized_width, p.x_taps, p.cubic);
+      weigh(table + p.x_table, out.w, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width, p.resized_width, p.x_taps, p.cubic,
+            p.x_shift);
     else
-      weigh(table + p.y_table, out.h, static_cast<int32_t>(g) - out.w, p.flip_y, p.top, p.in_height, p.resized_height, p.y_taps, p.cubic);
+      weigh(table + p.y_table, out.h, static_cast<int32_t>(g) - out.w, p.flip_y, p.top, p.in_height, p.resized_height, p.y_taps, p.cubic,
+            p.y_shift);
   }
 
  private:
   MILLRACE_BOTH static void weigh(int32_t* axis, int32_t outputs, int32_t o, bool flip, int32_t begin, int32_t in_size, int32_t size,
-                                  int32_t taps, bool cubic) {
+                                  int32_t taps, bool cubic, int32_t shift) {
     const int32_t wanted = begin + (flip ? outputs - 1 - o : o), index = wanted < 0 ? 0 : wanted < size ? wanted : size - 1;
     const double scale = static_cast<double>(in_size) / size, stretch = scale > 1 ? scale : 1, per_input = 1.0 / stretch;
     const double center = (index + 0.5) * scale, support = stretch * (cubic ? 2 : 1);
@@ -106,7 +110,8 @@ struct WeightsKernel : FusedKernel {
       double weight = 0;
       if (x >= first && x < last && wanted == index) weight = filter_weight((x - center + 0.5) * per_input, cubic);
       if (sum != 0) weight /= sum;
-      axis[outputs + t * outputs + o] = static_cast<int32_t>(weight * (1 << kFilterBits) + copysign(0.5, weight));
+      const auto rounded = static_cast<int32_t>(weight * (1 << (kFilterBits - shift)) + copysign(0.5, weight));
+      axis[outputs + t * outputs + o] = rounded * (1 << shift);
     }
   }
 };
@@ -139,4 +144,4 @@ inline constexpr int32_t kTile = 32, kMostStageBytes = 40 << 10;
 // Bytes of one row of inputs there, as blocks of 16 that begin at any byte.
 MILLRACE_BOTH inline int32_t staged_row_bytes(int32_t columns, int32_t pixel_bytes) { return (columns * pixel_bytes + 30) / 16 * 16; }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -16,11 +16,11 @@
 
 #include "base/geometry.h"
 
-namespace millrace {
+namespace millrace::device {
 
 struct JpegRequest {
   std::span<const uint8_t> bytes;
-  Rect region{};  // of the picture as stored; empty: all of it
+  base::Rect region{};  // of the picture as stored; empty: all of it
 };
 
 struct JpegResult {
@@ -55,4 +55,4 @@ class GpuDecoder {
   virtual void wait() = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

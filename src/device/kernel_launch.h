@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace millrace {
+namespace millrace::device {
 
 struct ColorKernel;  // batch_kernels.h
 struct FusedKernel;  // fused_kernels.h
@@ -26,15 +26,19 @@ void add_grey_sums(const ColorKernel& kernel);  // kernel.grey_sums[sample] += k
 void resample(const FusedKernel& kernel);
 }  // namespace reference
 
-namespace cuda {
+}  // namespace millrace::device
+
+namespace millrace::cuda {
 template <class Kernel>
-void launch(const Kernel& kernel, const Place& place);
-void add_grey_sums(const ColorKernel& kernel, const Place& place);
-void resample(const FusedKernel& kernel, const Place& place);
+void launch(const Kernel& kernel, const device::Place& place);
+void add_grey_sums(const device::ColorKernel& kernel, const device::Place& place);
+void resample(const device::FusedKernel& kernel, const device::Place& place);
 
 // Why no CUDA device can be used, as a sentence with the remedy; empty when one can.
 std::string missing_reason();
-}  // namespace cuda
+}  // namespace millrace::cuda
+
+namespace millrace::device {
 
 template <class Kernel>
 void launch(const Kernel& kernel, const Place& place) {
@@ -50,4 +54,4 @@ inline void resample(const FusedKernel& kernel, const Place& place) {
   cuda::resample(kernel, place);
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

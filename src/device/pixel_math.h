@@ -16,7 +16,7 @@
 #define MILLRACE_UNROLL  // a loop over registers, which a GPU cannot index
 #endif
 
-namespace millrace {
+namespace millrace::device {
 
 // ColorJitterParams (transforms/params.h), small enough for hundreds to be arguments of a kernel.
 struct JitterParams {
@@ -170,4 +170,4 @@ MILLRACE_BOTH inline Normals normals_of(uint64_t seed, uint32_t sample, uint64_t
   return out;
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -3,7 +3,7 @@
 #include "device/kernel_launch.h"
 #include "device/reference_threads.h"
 
-namespace millrace::reference {
+namespace millrace::device::reference {
 
 template <class Kernel>
 void launch(const Kernel& kernel) {
@@ -22,4 +22,4 @@ void add_grey_sums(const ColorKernel& kernel) {
 MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
 #undef MILLRACE_INSTANTIATE
 
-}  // namespace millrace::reference
+}  // namespace millrace::device::reference

@@ -5,7 +5,7 @@
 #include "device/kernel_launch.h"
 #include "device/reference_threads.h"
 
-namespace millrace::reference {
+namespace millrace::device::reference {
 namespace {
 
 // One axis of a sample: the first input and the weights of each output.
@@ -73,4 +73,4 @@ void resample(const FusedKernel& kernel) {
   for_samples(kernel.samples.count, kernel.out.groups(), [&](int32_t i) { resample_sample(kernel, i); });
 }
 
-}  // namespace millrace::reference
+}  // namespace millrace::device::reference

@@ -10,14 +10,14 @@
 
 #include "core/cpu_budget.h"
 
-namespace millrace::reference {
+namespace millrace::device::reference {
 
 // body(i) for 0 <= i < count, by as many threads as samples of `groups` groups of pixels are worth and this process has CPUs for. `body`
 // must not throw.
 template <class Body>
 void for_samples(int32_t count, int64_t groups, Body&& body) {
   constexpr int64_t kGroupsPerThread = 4096;  // below, starting a thread takes longer than its work
-  static const int64_t cpus = cpu_budget().threads;
+  static const int64_t cpus = core::cpu_budget().threads;
   const int64_t threads = std::min({cpus, int64_t{count}, 1 + count * groups / kGroupsPerThread});
   std::atomic<int32_t> next{0};
   const auto work = [&] {
@@ -31,4 +31,4 @@ void for_samples(int32_t count, int64_t groups, Body&& body) {
   work();
 }
 
-}  // namespace millrace::reference
+}  // namespace millrace::device::reference

@@ -14,7 +14,7 @@
 #include "io/block_file_pin.h"
 #include "io/crc32c.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 Descriptor duplicate(int fd, const std::string& name) {
@@ -40,7 +40,7 @@ int write_all(int fd, std::span<const uint8_t> bytes, int64_t offset) {
 }  // namespace
 
 BlockFile::BlockFile(BlockFileOptions options)
-    : options_(std::move(options)), generation_(fork_generation()), cache_(duplicate(options_.cache_fd, options_.name)),
+    : options_(std::move(options)), generation_(core::fork_generation()), cache_(duplicate(options_.cache_fd, options_.name)),
       map_(duplicate(options_.map_fd, options_.name)), wake_(duplicate(options_.wake_fd, options_.name)) {
   if (options_.size < 0 || options_.block_bytes < 1 || options_.block_bytes > (1 << 30))
     throw Error(ErrorKind::invalid_argument, "a BlockFile's size should be 0 or more and its blocks of 1 byte to 1 GiB");
@@ -53,7 +53,7 @@ BlockFile::BlockFile(BlockFileOptions options)
 }
 
 BlockFile::~BlockFile() {
-  if (fork_generation() == generation_) remember();
+  if (core::fork_generation() == generation_) remember();
 }
 
 // What others verified since the machine started. At the first read, not before: an earlier object of this process may be read until
@@ -289,4 +289,4 @@ void BlockFile::wake() const {
   [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);  // full means that a wake is on its way already
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

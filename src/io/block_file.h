@@ -33,7 +33,7 @@
 #include "io/verified_blocks.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 
 struct BlockFileOptions {
   std::string name;                // path or URL, for messages
@@ -149,4 +149,4 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   int64_t woken_at_ = 0;               // passed_block of the last wake
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

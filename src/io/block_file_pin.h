@@ -6,7 +6,7 @@
 #include "io/block_file.h"
 #include "io/block_records.h"
 
-namespace millrace {
+namespace millrace::io {
 
 // Unlocks for its life, with the blocks [first, last] kept from being dropped; locks again at its end.
 class BlockFile::Pin {
@@ -28,4 +28,4 @@ class BlockFile::Pin {
   std::unique_lock<std::mutex>& lock_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

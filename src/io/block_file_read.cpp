@@ -10,7 +10,7 @@
 #include "io/block_file_pin.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how long an interruption may go unseen
@@ -25,7 +25,7 @@ class BlockFile::Reader final : public ByteSource {
  public:
   explicit Reader(std::shared_ptr<BlockFile> file) : file_(std::move(file)) {}
   ~Reader() override {
-    if (fork_generation() != file_->generation_) return;  // the parent's readers are none of ours
+    if (core::fork_generation() != file_->generation_) return;  // the parent's readers are none of ours
     {
       const std::lock_guard lock(file_->mutex_);
       --file_->stats_.readers;
@@ -51,13 +51,13 @@ std::shared_ptr<const ByteSource> BlockFile::reader() {
 }
 
 bool BlockFile::is_on_disk() const {
-  if (fork_generation() != generation_) return false;
+  if (core::fork_generation() != generation_) return false;
   const std::lock_guard lock(mutex_);
   return stats_.complete && !memory_;
 }
 
 void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
-  if (fork_generation() != generation_)
+  if (core::fork_generation() != generation_)
     throw Error(ErrorKind::unavailable,
                 name() + " was opened before this process was forked, and nobody fetches it here; open it in the process that reads it",
                 name());
@@ -110,9 +110,9 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
     return begin_of(block) + blocks_[static_cast<size_t>(block)].filled >= std::min(end, begin_of(block) + length_of(block));
   };
   recall(lock);
-  const int64_t start = now_ns();
+  const int64_t start = base::now_ns();
   bool waited = false;
-  const StageScope scope(Stage::read);
+  const trace::StageScope scope(trace::Stage::read);
   while (!have(first)) {
     if (failure_) throw *failure_;
     // All that this read needs is asked for at once, but what a sequential reader is given ahead of itself anyway.
@@ -129,7 +129,7 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
       lock.lock();
     }
   }
-  if (waited) stats_.waited_ns += now_ns() - start;
+  if (waited) stats_.waited_ns += base::now_ns() - start;
   const Block& b = blocks_[static_cast<size_t>(first)];
   Piece piece{first, first, 0, b.on_disk, b.verified, b.checksum};
   while (piece.verified && begin_of(piece.last + 1) < end && have(piece.last + 1)) {
@@ -171,7 +171,7 @@ void BlockFile::move_to(int64_t offset) {
 }
 
 void BlockFile::hint(int64_t offset, int64_t bytes) {
-  if (offset < 0 || offset >= size() || bytes <= 0 || fork_generation() != generation_) return;
+  if (offset < 0 || offset >= size() || bytes <= 0 || core::fork_generation() != generation_) return;
   const std::lock_guard lock(mutex_);
   const int64_t last = (offset + std::min(bytes, std::min(size() - offset, kMaxAhead)) - 1) / options_.block_bytes;
   for (int64_t block = offset / options_.block_bytes; block <= last; ++block)
@@ -194,4 +194,4 @@ void BlockFile::touch(Block& block) {
   ++(block.fetched ? stats_.miss_blocks : stats_.hit_blocks);
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

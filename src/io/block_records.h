@@ -12,7 +12,7 @@
 
 #include "io/crc32c.h"
 
-namespace millrace {
+namespace millrace::io {
 
 constexpr uint64_t kPresent = 0x4d495243ull << 32;  // upper half of a record whose block is there; the lower is its checksum
 
@@ -46,4 +46,4 @@ inline bool read_checked(int fd, int64_t begin, uint32_t length, uint32_t checks
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace millrace {
+namespace millrace::io {
 
 class ByteSource {
  public:
@@ -28,9 +28,9 @@ class ByteSource {
   virtual void will_read(int64_t /*offset*/, int64_t /*bytes*/) const {}
 };
 
-// An ordinary file; `name` is what messages call it, the path when empty. Its descriptor is kept while the source lives; without
-// `keep_open` each read opens the file anew, which costs a few microseconds and lets thousands of sources be.
+// A regular file, else Error(system) at once; `name` is what messages call it, the path when empty. Its descriptor is kept; without
+// `keep_open` each read opens it anew, in microseconds: thousands of sources can be, and another file in its place is Error(corrupt_data).
 // Throws Error(not_found | system).
 std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::string name = {}, bool keep_open = true);
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -10,7 +10,7 @@
 #include "io/unpackers.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr size_t kLeastBuffer = 4 << 10, kMostBuffer = 256 << 10;
@@ -155,4 +155,4 @@ std::unique_ptr<ByteStream> open_stream(std::shared_ptr<const ByteSource> source
   return std::make_unique<PlainStream>(std::move(source));
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -11,7 +11,7 @@
 
 #include "io/byte_source.h"
 
-namespace millrace {
+namespace millrace::io {
 
 class ByteStream {
  public:
@@ -32,4 +32,4 @@ class ByteStream {
 // By the content's first bytes, whatever its name says. Throws Error(unavailable) for bzip2 and xz.
 std::unique_ptr<ByteStream> open_stream(std::shared_ptr<const ByteSource> source);
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -11,7 +11,7 @@
 #include "millrace/error.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr uint8_t kVerified = 1, kTouched = 2;
@@ -66,7 +66,7 @@ uint32_t CachedFile::length_of(int64_t block) const {
 }
 
 void CachedFile::read_at(int64_t offset, std::span<uint8_t> into) const {
-  const StageScope scope(Stage::read);
+  const trace::StageScope scope(trace::Stage::read);
   if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset)
     throw Error(ErrorKind::corrupt_data, name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
                                              " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
@@ -132,4 +132,4 @@ const ByteSource& CachedFile::instead() const {
   return *other_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -28,7 +28,7 @@
 #include "io/file_errors.h"
 #include "io/verified_blocks.h"
 
-namespace millrace {
+namespace millrace::io {
 
 // Blocks that readers came to first, and those compared with their records, by all files of a DiskCache.
 struct CacheCounts {
@@ -79,4 +79,4 @@ class CachedFile final : public ByteSource {
   mutable std::shared_ptr<const ByteSource> other_;  // set once, before gave_way_
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

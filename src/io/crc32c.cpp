@@ -9,7 +9,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
@@ -115,4 +115,4 @@ uint32_t crc32c(uint32_t before, std::span<const uint8_t> bytes) noexcept {
   return crc32c_portable(before, bytes);
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::io {
 
 uint32_t crc32c(uint32_t before, std::span<const uint8_t> bytes) noexcept;
 
 // The same by tables, for machines without the instruction and for the test that compares them.
 uint32_t crc32c_portable(uint32_t before, std::span<const uint8_t> bytes) noexcept;
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -10,7 +10,7 @@
 
 #include "core/fork_guard.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 // Descriptors of all locks of this process. Never destroyed: a lock may end after static objects have.
@@ -35,7 +35,7 @@ Held& held() {
 
 }  // namespace
 
-EntryLock::EntryLock(const std::string& map_path) : generation_(fork_generation()) {
+EntryLock::EntryLock(const std::string& map_path) : generation_(core::fork_generation()) {
   Held& all = held();
   const std::lock_guard lock(all.mutex);  // opened and known at once, whoever forks when
   const int fd = ::open(map_path.c_str(), O_RDWR | O_CLOEXEC);
@@ -57,6 +57,6 @@ EntryLock::~EntryLock() {
   ::close(fd_);
 }
 
-bool EntryLock::in_child() const { return fork_generation() != generation_; }
+bool EntryLock::in_child() const { return core::fork_generation() != generation_; }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace millrace {
+namespace millrace::io {
 
 class EntryLock {
  public:
@@ -25,4 +25,4 @@ class EntryLock {
   const uint64_t generation_;  // of fork()
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -12,27 +12,45 @@
 #include "millrace/error.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
+
+// What tells one version of a file from another. The inode counts only where the time of the last change of the inode differs, too: on
+// some file systems of user space a file gets another number whenever it is looked up.
+struct Version {
+  explicit Version(const struct stat& status)
+      : size(status.st_size), inode(status.st_ino), modified(status.st_mtim), changed(status.st_ctim) {}
+
+  bool is_of(const struct stat& now) const {
+    const auto same = [](const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; };
+    return size == now.st_size && same(modified, now.st_mtim) && (inode == now.st_ino || same(changed, now.st_ctim));
+  }
+
+  int64_t size;
+  ino_t inode;
+  timespec modified, changed;
+};
 
 class LocalFile final : public ByteSource {
  public:
   LocalFile(const std::string& path, std::string name, bool keep_open) : path_(path), name_(name.empty() ? path : std::move(name)) {
-    Descriptor file = open_to_read(path);
     struct stat status;
-    if (::fstat(file.get(), &status) != 0) fail_on_file("look at", name_, errno);
-    if (S_ISDIR(status.st_mode)) fail_on_file("read", name_, EISDIR);
-    size_ = status.st_size;
+    Descriptor file = open_to_read(path, status);
+    version_.emplace(status);
     if (keep_open) kept_.emplace(std::move(file));
   }
 
   const std::string& name() const override { return name_; }
-  int64_t size() const override { return size_; }
+  int64_t size() const override { return version_->size; }
 
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    const StageScope scope(Stage::read);
+    const trace::StageScope scope(trace::Stage::read);
     if (kept_) return read_from(kept_->get(), offset, into);
-    const Descriptor file = open_to_read(path_);
+    struct stat now;
+    const Descriptor file = open_to_read(path_, now);
+    if (!version_->is_of(now))
+      throw Error(ErrorKind::corrupt_data, name_ + " is another file than when it was opened, or was written to since; make the dataset "
+                                                   "anew when nobody writes to it any more", name_);
     read_from(file.get(), offset, into);
   }
 
@@ -57,8 +75,8 @@ class LocalFile final : public ByteSource {
   }
 
   const std::string path_, name_;
+  std::optional<Version> version_;  // set once, by the constructor
   std::optional<const Descriptor> kept_;
-  int64_t size_ = 0;
 };
 
 }  // namespace
@@ -67,4 +85,4 @@ std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::
   return std::make_shared<LocalFile>(path, std::move(name), keep_open);
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -8,13 +8,11 @@
 
 #include "io/file_errors.h"
 
-namespace millrace {
+namespace millrace::io {
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  const Descriptor file = open_to_read(path_);
   struct stat status;
-  if (::fstat(file.get(), &status) != 0) fail_on_file("look at", path_, errno);
-  if (S_ISDIR(status.st_mode)) fail_on_file("map", path_, EISDIR);
+  const Descriptor file = open_to_read(path_, status);
   size_ = static_cast<size_t>(status.st_size);
   device_ = status.st_dev;
   inode_ = status.st_ino;
@@ -39,4 +37,4 @@ bool MappedFile::shrank() const {
   return status.st_dev == device_ && status.st_ino == inode_ && static_cast<size_t>(status.st_size) < size_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -11,13 +11,13 @@
 #include <span>
 #include <string>
 
-namespace millrace {
+namespace millrace::io {
 
 class MappedFile {
  public:
   enum class Access : uint8_t { normal, sequential, random };
 
-  // Throws Error(not_found) or Error(system), for folders too.
+  // Throws Error(not_found) or Error(system), for what is no regular file, too.
   explicit MappedFile(std::string path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -40,4 +40,4 @@ class MappedFile {
   ino_t inode_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -6,14 +6,14 @@
 #include "core/fork_guard.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr size_t kPiece = 256 << 10;  // of a job; a last piece has up to twice as many bytes
 
 }  // namespace
 
-ReadAhead::ReadAhead() : generation_(fork_generation()) {}
+ReadAhead::ReadAhead() : generation_(core::fork_generation()) {}
 
 ReadAhead::~ReadAhead() {
   {
@@ -24,7 +24,7 @@ ReadAhead::~ReadAhead() {
   threads_.join();
 }
 
-bool ReadAhead::in_child() const { return generation_ != fork_generation(); }
+bool ReadAhead::in_child() const { return generation_ != core::fork_generation(); }
 
 int64_t ReadAhead::add(const ByteSource& source, int64_t offset, std::span<uint8_t> into) {
   int64_t number;
@@ -102,4 +102,4 @@ void ReadAhead::finish(int64_t job) {
   if (error) std::rethrow_exception(error);
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -4,7 +4,8 @@
 // Invariant, under the lock: jobs are taken in order of their numbers; only who took one touches its memory, until it is done; all
 // jobs are of one source. finish() takes waiting jobs itself, the one it wants first, so it never waits for a thread that has not begun.
 // One thread at a time calls add(), finish() and drop(). The thread starts with the first job and serves one source after the other.
-// Ends: the destructor waits for the read under way; jobs not begun are dropped. Not for use in a forked child, where in_child() is
+// Ends: the destructor waits for the read under way, which the source's close() cuts short; jobs not begun are dropped. It belongs to a
+// reader that belongs to a consumer, so nobody ends it beside add() and finish(). Not for use in a forked child, where in_child() is
 // true: there it is to be leaked.
 #pragma once
 
@@ -18,7 +19,7 @@
 #include "core/thread_group.h"
 #include "io/byte_source.h"
 
-namespace millrace {
+namespace millrace::io {
 
 class ReadAhead {
  public:
@@ -59,7 +60,7 @@ class ReadAhead {
   size_t taken_ = 0;      // so many at the front are taken or done
   bool ends_ = false, started_ = false;
 
-  ThreadGroup threads_;  // the last member: joined before anything it uses goes
+  core::ThreadGroup threads_;  // the last member: joined before anything it uses goes
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

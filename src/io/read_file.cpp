@@ -12,7 +12,7 @@
 #include "io/file_errors.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr size_t kGrainBytes = 64 << 10;  // capacities are multiples of this, so that files of similar size share a buffer
@@ -29,7 +29,7 @@ size_t read_some(int fd, uint8_t* to, size_t bytes, const std::string& path) {
 
 void FileBuffer::grow(size_t bytes) {
   if (bytes <= capacity_) return;
-  const size_t capacity = checked_mul((bytes - 1) / kGrainBytes + 1, kGrainBytes, "file");
+  const size_t capacity = base::checked_mul((bytes - 1) / kGrainBytes + 1, kGrainBytes, "file");
   auto larger = std::make_unique_for_overwrite<uint8_t[]>(capacity);
   if (size_ > 0) std::memcpy(larger.get(), data_.get(), size_);
   data_ = std::move(larger);
@@ -44,21 +44,20 @@ std::span<uint8_t> FileBuffer::resize(size_t bytes) {
 }
 
 void read_file(const std::string& path, FileBuffer& into) {
-  const StageScope scope(Stage::read);
+  const trace::StageScope scope(trace::Stage::read);
   into.size_ = 0;
-  const Descriptor file = open_to_read(path);
   struct stat status;
-  if (::fstat(file.get(), &status) != 0) fail_on_file("look at", path, errno);
+  const Descriptor file = open_to_read(path, status);
 
   // One byte more than the file has: a regular file that fills all but this byte is known to be whole after a single read.
-  const size_t expected = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;
+  const auto expected = static_cast<size_t>(status.st_size);
   into.grow(expected + 1);
   for (;;) {
     const size_t got = read_some(file.get(), into.data_.get() + into.size_, into.capacity_ - into.size_, path);
     into.size_ += got;
     if (got == 0 || (expected > 0 && into.size_ == expected)) return;
-    if (into.size_ == into.capacity_) into.grow(checked_mul(into.capacity_, 2, "file"));
+    if (into.size_ == into.capacity_) into.grow(base::checked_mul(into.capacity_, 2, "file"));
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

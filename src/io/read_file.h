@@ -1,6 +1,6 @@
 // read_file: a whole file into a reused buffer.
 //
-// One open, one fstat, one read for ordinary files; files that grow or report no size are read to their end. The buffer keeps its
+// Regular files only. One open, one fstat, one read; files that grow or report no size (/proc) are read to their end. The buffer keeps its
 // memory from call to call. Throws Error(not_found | system) with path and errno. Any thread, one buffer each.
 #pragma once
 
@@ -10,11 +10,12 @@
 #include <span>
 #include <string>
 
-namespace millrace {
+namespace millrace::io {
 
 class FileBuffer {
  public:
   std::span<const uint8_t> bytes() const { return {data_.get(), size_}; }
+  size_t capacity() const { return capacity_; }  // bytes of memory, of the longest file so far
   std::span<uint8_t> resize(size_t bytes);  // of any content, to be written
 
  private:
@@ -26,4 +27,4 @@ class FileBuffer {
 
 void read_file(const std::string& path, FileBuffer& into);
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +13,7 @@
 
 #include "io/file_errors.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 // 0, or the errno.
@@ -58,4 +59,21 @@ uint64_t checksum(std::span<const uint8_t> bytes, uint64_t before) {
   return hash;
 }
 
-}  // namespace millrace
+uint64_t content_mark(const ByteSource& source) {
+  constexpr int64_t kPlaces = 16, kBytes = 4 << 10;
+  std::array<uint8_t, kBytes> bytes;
+  const int64_t size = source.size(), each = std::min(kBytes, size);
+  uint64_t mark = checksum({reinterpret_cast<const uint8_t*>(&size), sizeof size});
+  int64_t next = 0;  // so that small files are read once
+  for (int64_t place = 0; place < kPlaces && next < size; ++place) {
+    const int64_t even = place == kPlaces - 1 ? size - each : (size - each) / (kPlaces - 1) * place;
+    const int64_t begin = std::max(next, even);
+    const std::span<uint8_t> part(bytes.data(), static_cast<size_t>(std::min(kBytes, size - begin)));
+    source.read_at(begin, part);
+    mark = checksum(part, mark);
+    next = begin + static_cast<int64_t>(part.size());
+  }
+  return mark;
+}
+
+}  // namespace millrace::io

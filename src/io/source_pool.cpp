@@ -5,14 +5,14 @@
 #include "core/fork_guard.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 
 class SourcePool::Pooled final : public ByteSource {
  public:
   Pooled(std::shared_ptr<SourcePool> pool, std::string name, int64_t size, Open open)
       : pool_(std::move(pool)), name_(std::move(name)), size_(size), open_(std::move(open)) {}
   ~Pooled() override {
-    if (fork_generation() != pool_->generation_) {  // the lock may have been copied while it was held; what is open is the parent's
+    if (core::fork_generation() != pool_->generation_) {  // the lock may have been copied while it was held; what is open is the parent's
       [[maybe_unused]] const auto* const left = new std::shared_ptr<const ByteSource>(std::move(current_));
       return;
     }
@@ -22,7 +22,7 @@ class SourcePool::Pooled final : public ByteSource {
   const std::string& name() const override { return name_; }
   int64_t size() const override { return size_; }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    if (fork_generation() != pool_->generation_)
+    if (core::fork_generation() != pool_->generation_)
       throw Error(ErrorKind::unavailable, name_ + " was opened before this process was forked; open it in the process that reads it",
                   name_);
     pool_->opened(*this)->read_at(offset, into);
@@ -40,7 +40,7 @@ class SourcePool::Pooled final : public ByteSource {
   mutable std::list<const Pooled*>::iterator place_;  // in the pool's list, while current_ is there
 };
 
-SourcePool::SourcePool(size_t max_open) : max_open_(max_open), generation_(fork_generation()) {
+SourcePool::SourcePool(size_t max_open) : max_open_(max_open), generation_(core::fork_generation()) {
   if (max_open < 1) throw Error(ErrorKind::invalid_argument, "max_open=0 should be 1 or more: what is read has to be open");
 }
 
@@ -78,4 +78,4 @@ std::shared_ptr<const ByteSource> SourcePool::opened(const Pooled& source) {
   return fresh;
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

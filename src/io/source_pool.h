@@ -20,7 +20,7 @@
 
 #include "io/byte_source.h"
 
-namespace millrace {
+namespace millrace::io {
 
 class SourcePool : public std::enable_shared_from_this<SourcePool> {
  public:
@@ -43,4 +43,4 @@ class SourcePool : public std::enable_shared_from_this<SourcePool> {
   std::list<const Pooled*> open_;  // the one read last in front
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

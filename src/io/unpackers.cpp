@@ -11,7 +11,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr size_t kPieceBytes = 256 << 10;
@@ -133,4 +133,4 @@ std::unique_ptr<Unpacker> make_zstd_unpacker(std::shared_ptr<const ByteSource> s
   return std::make_unique<ZstdUnpacker>(std::move(source));
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -9,7 +9,7 @@
 
 #include "io/byte_source.h"
 
-namespace millrace {
+namespace millrace::io {
 
 class Unpacker {
  public:
@@ -37,4 +37,4 @@ class PackedInput {
 
 [[noreturn]] void fail_unpacking(const PackedInput& input, const std::string& reason);
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -15,7 +15,7 @@
 
 #include "io/crc32c.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr size_t kBootBytes = 36, kBitsAt = kBootBytes + 24;
@@ -153,4 +153,4 @@ void note_verified(int map_fd, int64_t at, int data_fd, FileState as_of, const s
   [[maybe_unused]] const ssize_t put = ::pwrite(map_fd, note.data(), note.size(), at);
 }
 
-}  // namespace millrace
+}  // namespace millrace::io

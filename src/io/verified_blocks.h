@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::io {
 
 struct FileState {
   uint64_t inode = 0;
@@ -35,4 +35,4 @@ std::vector<bool> recall_verified(int map_fd, int64_t at, int data_fd, size_t bl
 // that was written to within the clock's tick is given a time of its own, so that a write in the same tick is noticed.
 void note_verified(int map_fd, int64_t at, int data_fd, FileState as_of, const std::vector<bool>& blocks);
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -14,7 +14,7 @@
 
 #include "base/dtype.h"
 
-namespace millrace {
+namespace millrace::json {
 
 enum class JsonKind : uint8_t {
   number,  // of a fixed shape: one row each
@@ -26,7 +26,7 @@ enum class JsonKind : uint8_t {
 struct JsonField {
   std::vector<std::string> path;  // keys, outermost first; none: the whole line, of kind object
   JsonKind kind = JsonKind::object;
-  DType type = DType::i64;        // of numbers: b8, u8, i8, i16, i32, i64, f32 or f64
+  base::DType type = base::DType::i64;        // of numbers: b8, u8, i8, i16, i32, i64, f32 or f64
   std::vector<int64_t> shape;     // of a number field's value; of a list's elements
   // In place of a value that is missing, or null where the kind is not object: the row's, list's or text's bytes, or an object's events.
   std::optional<std::vector<uint8_t>> instead;
@@ -47,4 +47,4 @@ struct JsonColumn {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::json

@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::json {
 namespace {
 
 namespace dom = simdjson::dom;
@@ -105,16 +105,16 @@ bool store_bool(const dom::element& value, uint8_t* into) {
 
 using Store = bool (*)(const dom::element&, uint8_t*);
 
-Store store_of(DType type) {
+Store store_of(base::DType type) {
   switch (type) {
-    case DType::b8: return store_bool;
-    case DType::u8: return store_int<uint8_t>;
-    case DType::i8: return store_int<int8_t>;
-    case DType::i16: return store_int<int16_t>;
-    case DType::i32: return store_int<int32_t>;
-    case DType::i64: return store_int<int64_t>;
-    case DType::f32: return store_float<float>;
-    case DType::f64: return store_float<double>;
+    case base::DType::b8: return store_bool;
+    case base::DType::u8: return store_int<uint8_t>;
+    case base::DType::i8: return store_int<int8_t>;
+    case base::DType::i16: return store_int<int16_t>;
+    case base::DType::i32: return store_int<int32_t>;
+    case base::DType::i64: return store_int<int64_t>;
+    case base::DType::f32: return store_float<float>;
+    case base::DType::f64: return store_float<double>;
     default: return nullptr;
   }
 }
@@ -150,8 +150,8 @@ struct Node {
 }  // namespace
 
 size_t json_row_bytes(const JsonField& field) {
-  size_t bytes = dtype_bytes(field.type);
-  for (const int64_t size : field.shape) bytes = checked_mul(bytes, static_cast<size_t>(size), "a field's shape");
+  size_t bytes = base::dtype_bytes(field.type);
+  for (const int64_t size : field.shape) bytes = base::checked_mul(bytes, static_cast<size_t>(size), "a field's shape");
   return bytes;
 }
 
@@ -189,7 +189,7 @@ struct JsonReader::Work {
     found[number] = 1;
     if (field.kind == JsonKind::number) {
       uint8_t* into = column.rows + row * row_bytes[number];
-      return store_shape(value, field.shape, stores[number], dtype_bytes(field.type), into);
+      return store_shape(value, field.shape, stores[number], base::dtype_bytes(field.type), into);
     }
     const size_t begin = column.bytes.size();
     bool ascii = false;
@@ -206,7 +206,7 @@ struct JsonReader::Work {
       for (const dom::element& element : array) {
         column.bytes.resize(column.bytes.size() + row_bytes[number]);
         uint8_t* into = column.bytes.data() + column.bytes.size() - row_bytes[number];
-        if (!store_shape(element, field.shape, stores[number], dtype_bytes(field.type), into)) return false;
+        if (!store_shape(element, field.shape, stores[number], base::dtype_bytes(field.type), into)) return false;
       }
     }
     column.values[row] = {begin, column.bytes.size() - begin, ascii};
@@ -259,7 +259,7 @@ JsonReader::JsonReader(std::shared_ptr<const std::vector<JsonField>> fields) : w
     const bool numbers = field.kind == JsonKind::number || field.kind == JsonKind::list;
     work_->stores.push_back(numbers ? store_of(field.type) : nullptr);
     if (numbers && work_->stores.back() == nullptr)
-      throw Error(ErrorKind::invalid_argument, std::string("JSON has no ") + dtype_name(field.type) +
+      throw Error(ErrorKind::invalid_argument, std::string("JSON has no ") + base::dtype_name(field.type) +
                                                    "; take bool, uint8, int8, int16, int32, int64, float32 or float64");
     work_->row_bytes.push_back(numbers ? json_row_bytes(field) : 0);
     if (field.kind == JsonKind::number && field.instead && field.instead->size() != work_->row_bytes.back())
@@ -287,4 +287,4 @@ bool JsonReader::read(const uint8_t* line, size_t bytes, size_t row, std::span<J
   return work.store_at(root, 0, row, columns) && work.fill_in(row, columns);
 }
 
-}  // namespace millrace
+}  // namespace millrace::json

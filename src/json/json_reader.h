@@ -16,7 +16,7 @@
 
 #include "json/json_fields.h"
 
-namespace millrace {
+namespace millrace::json {
 
 class JsonReader {
  public:
@@ -39,4 +39,4 @@ class JsonReader {
 // Bytes of one value of kind number, or of one element of a list.
 size_t json_row_bytes(const JsonField& field);
 
-}  // namespace millrace
+}  // namespace millrace::json

@@ -5,22 +5,22 @@
 
 #include "base/checked.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
-size_t row_bytes(const OutputShape& shape, DType type) {
-  const size_t plane = checked_mul(static_cast<size_t>(shape.height), static_cast<size_t>(shape.width), "a row of a batch");
-  return checked_mul(plane, static_cast<size_t>(shape.channels) * dtype_bytes(type), "a row of a batch");
+size_t row_bytes(const transforms::OutputShape& shape, base::DType type) {
+  const size_t plane = base::checked_mul(static_cast<size_t>(shape.height), static_cast<size_t>(shape.width), "a row of a batch");
+  return base::checked_mul(plane, static_cast<size_t>(shape.channels) * base::dtype_bytes(type), "a row of a batch");
 }
 
-std::string shape_text(const OutputShape& shape) {
+std::string shape_text(const transforms::OutputShape& shape) {
   return "[" + std::to_string(shape.channels) + ", " + std::to_string(shape.height) + ", " + std::to_string(shape.width) + "]";
 }
 
 }  // namespace
 
 BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
-                     std::optional<OutputShape> fixed_shape, DType element_type)
+                     std::optional<transforms::OutputShape> fixed_shape, base::DType element_type)
     : id(batch_id),
       epoch(std::move(of_epoch)),
       type(element_type),
@@ -32,11 +32,11 @@ BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vec
   if (shape) static_cast<void>(batch_bytes(*shape));
 }
 
-size_t BatchTask::batch_bytes(const OutputShape& of) const {
-  return checked_mul(row_bytes(of, type), static_cast<size_t>(submitted_rows), "a batch");
+size_t BatchTask::batch_bytes(const transforms::OutputShape& of) const {
+  return base::checked_mul(row_bytes(of, type), static_cast<size_t>(submitted_rows), "a batch");
 }
 
-uint8_t* BatchTask::place(int64_t row, const OutputShape& row_shape, std::vector<uint8_t>& elsewhere) {
+uint8_t* BatchTask::place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere) {
   const size_t bytes = row_bytes(row_shape, type);
   {
     const std::lock_guard lock(shape_mutex);
@@ -58,7 +58,7 @@ std::exception_ptr BatchTask::first_error() const {
   for (const RowFailure& failure : failures)  // sorted by row
     if (failure.error) return failure.error;
   for (int64_t row = 1; row < rows; ++row) {
-    const OutputShape &first = row_shapes[0], &other = row_shapes[static_cast<size_t>(row)];
+    const transforms::OutputShape &first = row_shapes[0], &other = row_shapes[static_cast<size_t>(row)];
     if (other == first) continue;
     return std::make_exception_ptr(
         Error(ErrorKind::shape_mismatch, "stack expects each tensor to be equal size, but got " + shape_text(first) +
@@ -67,4 +67,4 @@ std::exception_ptr BatchTask::first_error() const {
   return nullptr;
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

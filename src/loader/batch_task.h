@@ -17,7 +17,7 @@
 #include "loader/data_loader.h"
 #include "loader/epoch_keys.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 // What went wrong at a row that failed at least once.
 struct RowFailure {
@@ -42,14 +42,14 @@ struct Epoch {
 
 struct BatchTask {
   BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
-            std::optional<OutputShape> fixed_shape, DType element_type);
+            std::optional<transforms::OutputShape> fixed_shape, base::DType element_type);
 
   // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more than memory can be.
-  size_t batch_bytes(const OutputShape& shape) const;
+  size_t batch_bytes(const transforms::OutputShape& shape) const;
 
   // Where `row` of this shape is to be written. The first row to come decides the batch's shape; a row of another shape goes to
   // `elsewhere` (so that its errors still show) and makes first_error() speak. The batch has its slot. Any thread, own rows.
-  uint8_t* place(int64_t row, const OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
+  uint8_t* place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
 
   // The first error of a complete batch, in the order in which one thread would have met them: rows, then their shapes, which
   // are compared in torch.stack's words. Null: there is none.
@@ -58,7 +58,7 @@ struct BatchTask {
   // Set once before the task is shared.
   const int64_t id;
   const std::shared_ptr<Epoch> epoch;
-  const DType type;
+  const base::DType type;
   const int64_t submitted_rows;
 
   // Written by the one thread that holds the row; read by the consumer when the batch is complete.
@@ -69,15 +69,15 @@ struct BatchTask {
   int64_t rows;            // submitted_rows, less what `skip` took off the end
   int64_t claimed = 0;     // rows 0 .. claimed - 1 are made or in work
   int64_t unfinished;      // of `rows` and of rows taken off while in work
-  Lease lease;
+  core::Lease lease;
   std::vector<RowFailure> failures;
   std::exception_ptr error;  // the batch as a whole: no memory for it
 
   std::atomic<bool> abandoned{false};  // nobody waits for it any more; relaxed: a hint to give up early
 
   std::mutex shape_mutex;  // guards the members below until the batch is complete
-  std::optional<OutputShape> shape;
-  std::vector<OutputShape> row_shapes;  // empty until a row comes: under `skip` a whole epoch waits in the queue
+  std::optional<transforms::OutputShape> shape;
+  std::vector<transforms::OutputShape> row_shapes;  // empty until a row comes: under `skip` a whole epoch waits in the queue
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

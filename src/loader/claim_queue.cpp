@@ -7,11 +7,11 @@
 
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::loader {
 
-std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots, BlockSource memory) {
+std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots, core::BlockSource memory) {
   const std::shared_ptr<ClaimQueue> queue(new ClaimQueue);
-  queue->ring_ = std::make_unique<BatchRing>(slots, [weak = std::weak_ptr(queue)] {
+  queue->ring_ = std::make_unique<core::BatchRing>(slots, [weak = std::weak_ptr(queue)] {
     if (const auto alive = weak.lock()) alive->slot_returned();
   }, std::move(memory));
   return queue;
@@ -29,7 +29,7 @@ void ClaimQueue::push(std::shared_ptr<BatchTask> task) {
 std::shared_ptr<BatchTask> ClaimQueue::pop_complete(int64_t deadline_ns) {
   const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
   Lock lock(mutex_);
-  if (current_stage_clock != nullptr) current_stage_clock->note_ready(complete_count());
+  if (trace::current_stage_clock != nullptr) trace::current_stage_clock->note_ready(complete_count());
   for (bool timed_out = false;;) {
     if (tasks_.empty()) return nullptr;
     start_oldest();
@@ -42,7 +42,7 @@ std::shared_ptr<BatchTask> ClaimQueue::pop_complete(int64_t deadline_ns) {
     }
     if (timed_out) return nullptr;
     consumer_waits_ = true;
-    const StageScope scope(Stage::wait);
+    const trace::StageScope scope(trace::Stage::wait);
     timed_out = complete_.wait_until(lock, deadline) == std::cv_status::timeout;
     consumer_waits_ = false;
   }
@@ -135,7 +135,7 @@ bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure, int worker) {
       lock.lock();
       continue;
     }
-    const StageScope scope(Stage::idle);
+    const trace::StageScope scope(trace::Stage::idle);
     if (!active) {
       parked_.wait(lock);
       continue;
@@ -182,7 +182,7 @@ bool ClaimQueue::claimable() {
 
 bool ClaimQueue::take_slot(BatchTask& task, bool overflow_allowed) {
   const size_t bytes = task.shape ? task.batch_bytes(*task.shape) : last_bytes_;
-  std::optional<Lease> lease = ring_->try_acquire(bytes);
+  std::optional<core::Lease> lease = ring_->try_acquire(bytes);
   if (!lease && overflow_allowed) lease = ring_->acquire_overflow(bytes);
   if (!lease) return false;
   task.lease = std::move(*lease);
@@ -228,4 +228,4 @@ void ClaimQueue::wake_workers(int64_t rows) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

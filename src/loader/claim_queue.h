@@ -14,7 +14,8 @@
 // sleepers. set_limits() wakes all of both, so each looks anew on which side it is: no waking-up is spent on a worker that must not
 // claim, and a worker that is parked in the middle of a batch finishes the row in its hands. active_ is at least 1, so rows never
 // wait for ever. What is claimed, and what is written, does not depend on who claims it.
-// Shutdown: close() makes claim() return false everywhere and wakes everybody; a worker inside a row comes out after it.
+// Shutdown: close() makes next_claim() return false everywhere, throws away what is outstanding and wakes everybody; a worker inside a row
+// comes out after it. Any thread, beside any call: each looks anew at the queue behind every wait.
 // Leases, and whatever an error may hold, are never dropped under the lock: dropping a lease calls back into slot_returned().
 #pragma once
 
@@ -30,7 +31,7 @@
 #include "core/batch_ring.h"
 #include "loader/batch_task.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 // The right, and the duty, to make one row.
 struct Claim {
@@ -41,7 +42,7 @@ struct Claim {
 class ClaimQueue {
  public:
   // Shared: slots that come back after the queue's end must not find it gone (they hold a weak_ptr).
-  static std::shared_ptr<ClaimQueue> create(int slots, BlockSource memory = {});
+  static std::shared_ptr<ClaimQueue> create(int slots, core::BlockSource memory = {});
 
   // --- the consumer ---
   void push(std::shared_ptr<BatchTask> task);
@@ -61,7 +62,7 @@ class ClaimQueue {
   bool next_claim(Claim& claim, RowFailure& failure, int worker = 0);  // sleeps until there is a row; false: closed
   bool next_claim_of_oldest(Claim& claim, RowFailure& failure);        // false: the oldest batch has no more rows, or there is no batch
 
-  const BatchRing& ring() const { return *ring_; }
+  const core::BatchRing& ring() const { return *ring_; }
 
  private:
   ClaimQueue() = default;
@@ -78,7 +79,7 @@ class ClaimQueue {
   void slot_returned();
   void wake_workers(int64_t rows);
 
-  std::unique_ptr<BatchRing> ring_;
+  std::unique_ptr<core::BatchRing> ring_;
 
   mutable std::mutex mutex_;  // guards everything below
   std::condition_variable work_, parked_, complete_;
@@ -91,4 +92,4 @@ class ClaimQueue {
   bool closed_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -7,7 +7,7 @@
 #include "loader/row_source.h"
 #include "loader/worker.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset, const LoaderOptions& options) {
   if (!dataset->labels.empty() && std::cmp_not_equal(dataset->labels.size(), dataset->files->size()))
@@ -18,8 +18,8 @@ std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDatase
   source.type = dataset->pipeline->output_type();
   source.fixed_shape = dataset->pipeline->fixed_shape();
   source.labels = dataset->labels;
-  source.make_maker = [dataset](StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
+  source.make_maker = [dataset](trace::StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
   return make_loader(std::move(source), options);
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -4,8 +4,9 @@
 //
 // Threads claim single samples, in order, so the first batch is ready after one N-th of its cost and at most `slots` batches are
 // in memory. threads == 0: nothing runs until next(), which then works in the calling thread.
-// The consumer's side (start_epoch, submit, next, close) belongs to one thread at a time; stats() may be called from any.
-// Ends: close() or the destructor stop the workers after their current sample and join them. A FallbackDecoder that waits for a
+// The consumer's side (start_epoch, submit, next) belongs to one thread at a time; stats() and close() may be called from any.
+// Ends: close() or the destructor stop the workers after their current sample and join them; a next() that waits on another thread
+// comes out with Error(unavailable) first, and from then on next() answers `end`. A FallbackDecoder that waits for a
 // lock of the caller (Python's GIL) needs the caller to let go of it first.
 // In a forked child the loader is refused with Error(unavailable); close() and the destructor do nothing there.
 #pragma once
@@ -23,7 +24,7 @@
 #include "trace/activity.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 enum class ErrorPolicy : uint8_t {
   raise,    // next() throws the first error of the batch, by row; the following batch can still be had
@@ -39,7 +40,7 @@ struct LoaderOptions {
   int slots = 3;  // batches in memory, the one the consumer holds included
   ErrorPolicy on_error = ErrorPolicy::raise;
   bool drop_last = false;  // skip only: an incomplete last batch is not handed out
-  BlockSource memory = {};  // of the slots; empty: the system's, kept warm
+  core::BlockSource memory = {};  // of the slots; empty: the system's, kept warm
 };
 
 struct SampleError {
@@ -57,9 +58,9 @@ struct Hole {
 struct Batch {
   int64_t id = 0;
   int64_t rows = 0;
-  OutputShape shape;  // of one row
-  DType type = DType::f32;
-  Lease images;       // rows x shape elements, dense
+  transforms::OutputShape shape;  // of one row
+  base::DType type = base::DType::f32;
+  core::Lease images;       // rows x shape elements, dense
   std::vector<int64_t> labels;
   std::vector<Hole> holes;  // by row; `leave` only
   std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index
@@ -81,7 +82,7 @@ struct LoaderStats {
 // What a loader is doing at this moment.
 struct LoaderMoment {
   struct Thread {
-    Doing doing = Doing::nothing;
+    trace::Doing doing = trace::Doing::nothing;
     int64_t index = -1;
     double seconds = 0, sample_seconds = 0;  // in this step, and with this sample
   };
@@ -120,7 +121,7 @@ class DataLoader {
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
   virtual LoaderMoment moment() const = 0;  // any thread; waits for no sample
-  virtual std::vector<StageReading> clocks() const = 0;  // where the time of each of its threads went
+  virtual std::vector<trace::StageReading> clocks() const = 0;  // where the time of each of its threads went
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -1,9 +1,12 @@
 #include "loader/decode_share.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
+#include <vector>
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 constexpr int64_t kTrials = 4;  // pictures that wait at a time while the device's speed is not known
@@ -18,9 +21,10 @@ void follow(double& average, double value, double weight) {
 
 }  // namespace
 
-bool DecodeShare::take(size_t bytes) {
+bool DecodeShare::take(Bytes bytes) {
+  std::vector<io::FileBuffer> dropped;  // freed after the lock is let go
   const std::lock_guard lock(mutex_);
-  if (bytes > most_bytes_ - bytes_) return false;
+  if (bytes.decoded > most_bytes_ - bytes_.decoded || bytes.file > most_bytes_ - bytes_.file) return false;
   if (balances_ && device_ns_ == 0) {
     if (waiting_ >= kTrials) return false;
   } else if (balances_) {
@@ -28,24 +32,40 @@ bool DecodeShare::take(size_t bytes) {
     if (due_ < 1) return false;
     due_ -= 1;
   }
-  bytes_ += bytes;
+  bytes_.decoded += bytes.decoded;
+  bytes_.file += bytes.file;
+  drop_spare(most_bytes_ - bytes_.file, dropped);
   ++waiting_;
   ++left_;
   return true;
 }
 
-void DecodeShare::give_back(size_t bytes, FileBuffer file) {
+void DecodeShare::give_back(Bytes bytes, io::FileBuffer file) {
+  std::vector<io::FileBuffer> dropped;
   const std::lock_guard lock(mutex_);
-  bytes_ -= bytes;
+  bytes_.decoded -= bytes.decoded;
+  bytes_.file -= bytes.file;
   --waiting_;
-  if (spare_.size() < kMostSpare) spare_.push_back(std::move(file));
+  spare_bytes_ += file.capacity();
+  spare_.push_back(std::move(file));
+  drop_spare(most_bytes_ - bytes_.file, dropped);
 }
 
-FileBuffer DecodeShare::spare_buffer() {
+// Until the spare buffers have `most_bytes` at most; under the lock. The one that was used last is in the cache, so the others go first.
+void DecodeShare::drop_spare(size_t most_bytes, std::vector<io::FileBuffer>& dropped) {
+  size_t gone = 0;
+  for (; spare_bytes_ > most_bytes || spare_.size() - gone > kMostSpare; ++gone) spare_bytes_ -= spare_[gone].capacity();
+  const auto end = spare_.begin() + static_cast<ptrdiff_t>(gone);
+  dropped.assign(std::make_move_iterator(spare_.begin()), std::make_move_iterator(end));
+  spare_.erase(spare_.begin(), end);
+}
+
+io::FileBuffer DecodeShare::spare_buffer() {
   const std::lock_guard lock(mutex_);
   if (spare_.empty()) return {};
-  FileBuffer buffer = std::move(spare_.back());
+  io::FileBuffer buffer = std::move(spare_.back());
   spare_.pop_back();
+  spare_bytes_ -= buffer.capacity();
   return buffer;
 }
 
@@ -79,9 +99,14 @@ int64_t DecodeShare::left() const {
   return left_;
 }
 
+size_t DecodeShare::file_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_.file + spare_bytes_;
+}
+
 int64_t DecodeShare::waiting() const {
   const std::lock_guard lock(mutex_);
   return waiting_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

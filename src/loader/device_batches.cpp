@@ -7,17 +7,17 @@
 #include "trace/range.h"
 #include "transforms/chain.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 std::vector<double> of_three(const std::vector<double>& values) {
-  return values.size() == 1 ? std::vector<double>(kMaxChannels, values.front()) : values;
+  return values.size() == 1 ? std::vector<double>(device::kMaxChannels, values.front()) : values;
 }
 
 }  // namespace
 
-DeviceBatches::DeviceBatches(std::shared_ptr<const ImagePipeline> pipeline, std::shared_ptr<Device> device, DeviceDecoding decoding,
-                             std::shared_ptr<DecodeShare> share)
+DeviceBatches::DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline, std::shared_ptr<device::Device> device,
+                             DeviceDecoding decoding, std::shared_ptr<DecodeShare> share)
     : device_(std::move(device)), share_(std::move(share)), copier_(device_), decoding_(std::move(decoding)) {
   if (const auto& normalize = pipeline->chain().normalize) {
     mean_ = of_three(normalize->mean);
@@ -27,11 +27,11 @@ DeviceBatches::DeviceBatches(std::shared_ptr<const ImagePipeline> pipeline, std:
 
 std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   decoded_ = {};
-  decoded_.start_ns = now_ns();
+  decoded_.start_ns = base::now_ns();
   const auto asides = std::make_shared<std::vector<std::unique_ptr<RowAside>>>(std::move(task.asides));
   task.asides.clear();
   std::vector<int64_t> rows, again;
-  std::vector<JpegRequest> requests;
+  std::vector<device::JpegRequest> requests;
   for (int64_t row = 0; row < std::min(task.rows, static_cast<int64_t>(asides->size())); ++row) {
     const auto* picture = static_cast<const LeftPicture*>((*asides)[static_cast<size_t>(row)].get());
     if (picture == nullptr) continue;
@@ -40,9 +40,9 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   }
   if (rows.empty()) return again;
 
-  const TraceRange range("decode on device");
+  const trace::TraceRange range("decode on device");
   copier_.keep(asides);  // before anything is queued: what follows may throw with a part of it under way
-  std::vector<JpegResult> results;
+  std::vector<device::JpegResult> results;
   const size_t bytes = decoding_.decoder->plan(requests, results);
   decoded_.memory = device_->allocate(bytes, copier_.stream());
   decoding_.decoder->decode(requests, results, decoded_.memory->data(), device_->native_stream(copier_.stream()));
@@ -51,7 +51,7 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   decoded_.pictures.resize(static_cast<size_t>(task.rows));
   decoded_.augmentations.resize(static_cast<size_t>(task.rows));
   for (size_t i = 0; i < rows.size(); ++i) {
-    const JpegResult& result = results[i];
+    const device::JpegResult& result = results[i];
     if (!result.problem.empty()) {
       again.push_back(rows[i]);
       continue;
@@ -65,22 +65,23 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   return again;
 }
 
-BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
-  const TraceRange range("batch on device");
-  const int64_t start = now_ns();
+device::BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
+  const trace::TraceRange range("batch on device");
+  const int64_t start = base::now_ns();
   const size_t row_bytes = static_cast<size_t>(batch.shape.channels) * static_cast<size_t>(batch.shape.height) *
-                           static_cast<size_t>(batch.shape.width) * dtype_bytes(batch.type);
+                           static_cast<size_t>(batch.shape.width) * base::dtype_bytes(batch.type);
   out.id = batch.id;
   out.rows = batch.rows;
   out.shape = batch.shape;
   out.type = batch.type;
   out.keys = std::move(batch.keys);
-  const HostBlock labels{batch.labels.data(), batch.labels.size() * sizeof(int64_t), nullptr, false};
+  const device::HostBlock labels{batch.labels.data(), batch.labels.size() * sizeof(int64_t), nullptr, false};
   out.labels = copier_.copy({&labels, 1}).front();
   out.images = {device_->allocate(static_cast<size_t>(batch.rows) * row_bytes, copier_.stream()), 0};
-  const BatchImages images{out.images.data(), batch.type, batch.rows, batch.shape.channels, batch.shape.height, batch.shape.width, false};
+  const device::BatchImages images{out.images.data(),  batch.type,        batch.rows, batch.shape.channels,
+                                   batch.shape.height, batch.shape.width, false};
 
-  const auto slot = std::make_shared<Lease>(std::move(batch.images));
+  const auto slot = std::make_shared<core::Lease>(std::move(batch.images));
   copier_.keep(slot);
   for (int64_t first = 0, end = 0; first < batch.rows; first = end) {  // runs of rows that come from the same side
     while (end < batch.rows && is_decoded(end) == is_decoded(first)) ++end;
@@ -88,7 +89,7 @@ BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
     if (is_decoded(first)) augment(first, end, images);
     else device_->copy_to_device(static_cast<uint8_t*>(images.data) + offset, slot->data() + offset, bytes, copier_.stream());
   }
-  const BatchCopier::Ticket ticket = copier_.seal();
+  const device::BatchCopier::Ticket ticket = copier_.seal();
   const OnStream mine{decoded_.ticket, ticket, decoded_.count, batch.rows, decoded_.start_ns, start};
   land();
   on_stream_ = mine;
@@ -96,13 +97,13 @@ BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
 }
 
 // Rows `first` to `end` of the batch, all decoded.
-void DeviceBatches::augment(int64_t first, int64_t end, const BatchImages& batch) {
+void DeviceBatches::augment(int64_t first, int64_t end, const device::BatchImages& batch) {
   const auto count = static_cast<size_t>(end - first);
   const std::span pictures = std::span(decoded_.pictures).subspan(static_cast<size_t>(first), count);
   const std::span augmentations = std::span(decoded_.augmentations).subspan(static_cast<size_t>(first), count);
-  const auto workspace = device_->allocate(fused_workspace_bytes(augmentations, batch.h, batch.w), copier_.stream());
-  BatchImages rows = batch;
-  rows.data = static_cast<uint8_t*>(batch.data) + batch.element(first, 0, 0) * element_bytes(batch.type);
+  const auto workspace = device_->allocate(device::fused_workspace_bytes(augmentations, batch.h, batch.w), copier_.stream());
+  device::BatchImages rows = batch;
+  rows.data = static_cast<uint8_t*>(batch.data) + batch.element(first, 0, 0) * device::element_bytes(batch.type);
   rows.n = end - first;
   decoding_.augment(pictures, augmentations, mean_, std_, rows, workspace->data(), device_->native_stream(copier_.stream()));
 }
@@ -112,9 +113,9 @@ void DeviceBatches::land() noexcept {
   const OnStream done = *std::exchange(on_stream_, std::nullopt);
   try {
     if (done.decoded) copier_.wait(done.decoded);
-    const int64_t decoded = now_ns();
+    const int64_t decoded = base::now_ns();
     copier_.wait(done.ticket);
-    const int64_t now = now_ns(), rest_start = done.decoded ? decoded : last_end_ns_;
+    const int64_t now = base::now_ns(), rest_start = done.decoded ? decoded : last_end_ns_;
     share_->device_took(decoded - std::max(done.start_ns, last_end_ns_), done.pictures,
                         now - std::max(done.rest_start_ns, rest_start), done.rows);
     last_end_ns_ = now;
@@ -129,4 +130,4 @@ void DeviceBatches::close() {
   copier_.close();
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

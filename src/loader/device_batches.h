@@ -18,52 +18,52 @@
 #include "loader/device_loader.h"
 #include "transforms/image_pipeline.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 class DeviceBatches {
  public:
-  DeviceBatches(std::shared_ptr<const ImagePipeline> pipeline, std::shared_ptr<Device> device, DeviceDecoding decoding,
+  DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline, std::shared_ptr<device::Device> device, DeviceDecoding decoding,
                 std::shared_ptr<DecodeShare> share);
 
   // Queues the decoding of the task's asides; returns the rows whose pictures the decoder cannot do.
   std::vector<int64_t> decode(BatchTask& task);
   // Queues the rest of the batch that was decoded last, and waits for the one before it.
-  BatchCopier::Ticket finish(Batch batch, DeviceBatch& out);
+  device::BatchCopier::Ticket finish(Batch batch, DeviceBatch& out);
   // The batch that was decoded last will not be finished, or is.
   void forget() { decoded_ = {}; }
 
   bool under_way() const { return on_stream_.has_value(); }
   void land() noexcept;  // waits for the batch that was finished last, and books what it took
   void close();
-  BatchCopier& copier() { return copier_; }
+  device::BatchCopier& copier() { return copier_; }
 
  private:
   // A batch's pictures, by row; without pixels: the row is in the slot.
   struct Decoded {
-    std::shared_ptr<DeviceMemory> memory;
-    std::vector<DecodedPicture> pictures;
-    std::vector<Augmentation> augmentations;
-    BatchCopier::Ticket ticket;  // behind the decoding
+    std::shared_ptr<device::DeviceMemory> memory;
+    std::vector<device::DecodedPicture> pictures;
+    std::vector<device::Augmentation> augmentations;
+    device::BatchCopier::Ticket ticket;  // behind the decoding
     int64_t count = 0, start_ns = 0;
   };
   struct OnStream {
-    BatchCopier::Ticket decoded, ticket;
+    device::BatchCopier::Ticket decoded, ticket;
     int64_t pictures, rows, start_ns, rest_start_ns;
   };
 
   bool is_decoded(int64_t row) const {
     return static_cast<size_t>(row) < decoded_.pictures.size() && decoded_.pictures[static_cast<size_t>(row)].pixels != nullptr;
   }
-  void augment(int64_t first, int64_t end, const BatchImages& batch);
+  void augment(int64_t first, int64_t end, const device::BatchImages& batch);
 
-  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<device::Device> device_;
   const std::shared_ptr<DecodeShare> share_;
   std::vector<double> mean_, std_;  // of three channels, or none
-  BatchCopier copier_;
+  device::BatchCopier copier_;
   DeviceDecoding decoding_;  // its decoder ends, and with it what it enqueued, before the copier lets go of files
   Decoded decoded_;
   std::optional<OnStream> on_stream_;
   int64_t last_end_ns_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

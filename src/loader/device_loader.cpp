@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "core/consumer_seat.h"
 #include "core/fork_guard.h"
 #include "core/thread_group.h"
 #include "device/chain_augmentation.h"
@@ -21,7 +22,7 @@
 #include "loader/worker.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 constexpr int kSliceMs = 10;  // how long start_epoch() and close() may have to wait for the device thread
@@ -30,7 +31,7 @@ constexpr int kSliceMs = 10;  // how long start_epoch() and close() may have to 
 
 class DeviceLoader::Impl {
  public:
-  Impl(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<Device> device,
+  Impl(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<device::Device> device,
        DeviceDecoding decoding)
       : options_(options),
         share_(std::make_shared<DecodeShare>(options.balances, std::max(1, options.loader.threads), options.decoded_bytes)),
@@ -44,6 +45,7 @@ class DeviceLoader::Impl {
   bool on_own_thread() const { return threads_.holds_current() || engine_.on_own_thread(); }
 
   void start_epoch(uint64_t seed, uint64_t epoch) {
+    const auto sitting = seat_.sit();
     std::deque<Made> gone;
     std::unique_lock lock(mutex_);
     runs_ = false;
@@ -74,18 +76,21 @@ class DeviceLoader::Impl {
   }
 
   Status next(DeviceBatch& out, int timeout_ms) {
-    const int64_t start = now_ns();
+    if (seat_.closed()) return Status::end;
+    const auto sitting = seat_.sit();
+    const int64_t start = base::now_ns();
     std::optional<Made> made;
     {
       std::unique_lock lock(mutex_);
       if (options_.loader.on_error == ErrorPolicy::skip && !all_submitted_ && submitted_ > 0)
         throw Error(ErrorKind::invalid_argument,
                     "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
-      const auto settled = [this] { return !ready_.empty() || ended_ || handed_out_ == submitted_; };
-      if (current_stage_clock != nullptr) current_stage_clock->note_ready(static_cast<int>(ready_.size()));
-      const StageScope scope(Stage::wait);
+      const auto settled = [this] { return stops_ || !ready_.empty() || ended_ || handed_out_ == submitted_; };
+      if (trace::current_stage_clock != nullptr) trace::current_stage_clock->note_ready(static_cast<int>(ready_.size()));
+      const trace::StageScope scope(trace::Stage::wait);
       const bool found = ready_batch_.wait_for(lock, std::chrono::milliseconds(timeout_ms), settled);
-      waited_ns_ += now_ns() - start;
+      waited_ns_ += base::now_ns() - start;
+      seat_.throw_if_closed();
       if (!found) return Status::pending;
       if (ready_.empty()) return Status::end;
       made = std::move(ready_.front());
@@ -97,7 +102,7 @@ class DeviceLoader::Impl {
     if (made->end) return Status::end;
     if (made->error) std::rethrow_exception(made->error);
     out = std::move(made->batch);
-    const DeviceBlock blocks[] = {out.images, out.labels};
+    const device::DeviceBlock blocks[] = {out.images, out.labels};
     batches_.copier().hand_out(made->ticket, blocks, device_->current_stream());
     const std::lock_guard lock(mutex_);
     used_tickets_.push_back(std::move(made->ticket));
@@ -105,16 +110,21 @@ class DeviceLoader::Impl {
   }
 
   void close() {
+    seat_.close();
     {
       const std::lock_guard lock(mutex_);
       stops_ = true;
       work_.notify_all();
+      ready_batch_.notify_all();
     }
-    if (on_own_thread()) return;  // the destructor, on another thread, does the rest
+    if (on_own_thread() || seat_.holds_current()) return;  // the destructor, on another thread or behind that call, does the rest
+    const auto sitting = seat_.last();
     threads_.join();
     engine_.close();
     batches_.close();
-    ready_.clear();
+    std::deque<Made> gone;  // dropped without the lock
+    const std::lock_guard lock(mutex_);
+    gone.swap(ready_);
   }
 
   LoaderStats stats() const {
@@ -136,8 +146,8 @@ class DeviceLoader::Impl {
     return result;
   }
   int64_t left_to_device() const { return share_->left(); }
-  std::vector<StageReading> clocks() const {
-    std::vector<StageReading> result = engine_.clocks();
+  std::vector<trace::StageReading> clocks() const {
+    std::vector<trace::StageReading> result = engine_.clocks();
     result.push_back(clock_->read());
     return result;
   }
@@ -146,7 +156,7 @@ class DeviceLoader::Impl {
   // A batch on its way to the consumer, or the error in its place.
   struct Made {
     DeviceBatch batch;
-    BatchCopier::Ticket ticket;
+    device::BatchCopier::Ticket ticket;
     std::exception_ptr error;
     bool end = false;
     LoaderStats then;  // the engine's, so that stats() speaks of what was handed out
@@ -158,10 +168,10 @@ class DeviceLoader::Impl {
     result.type = dataset->pipeline->output_type();
     result.fixed_shape = dataset->pipeline->fixed_shape();
     result.labels = dataset->labels;
-    result.make_maker = [dataset, share = share_](StageTimes* times) { return std::make_unique<Worker>(dataset, times, share); };
-    result.make_whole_maker = [dataset](StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
+    result.make_maker = [dataset, share = share_](trace::StageTimes* times) { return std::make_unique<Worker>(dataset, times, share); };
+    result.make_whole_maker = [dataset](trace::StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
     result.complete = [this](BatchTask& task) {
-      const StageScope scope(Stage::decode);
+      const trace::StageScope scope(trace::Stage::decode);
       return batches_.decode(task);
     };
     return result;
@@ -180,13 +190,13 @@ class DeviceLoader::Impl {
 
   // The device thread.
   void run() {
-    const StageLife life(clock_, Stage::send);
+    const trace::StageLife life(clock_, trace::Stage::send);
     std::unique_lock lock(mutex_);
     while (!stops_) {
       if (!may_work() && !batches_.under_way()) {
         parked_ = true;
         idle_.notify_all();
-        const StageScope scope(Stage::idle);
+        const trace::StageScope scope(trace::Stage::idle);
         work_.wait(lock);
         continue;
       }
@@ -232,28 +242,29 @@ class DeviceLoader::Impl {
   const DeviceLoaderOptions options_;
   const std::shared_ptr<DecodeShare> share_;
   DeviceBatches batches_;  // the device thread's, but for hand_out()
-  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<device::Device> device_;
   Engine engine_;
+  core::ConsumerSeat seat_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable work_, idle_, ready_batch_;
   std::deque<Made> ready_;
-  std::vector<BatchCopier::Ticket> used_tickets_;
+  std::vector<device::BatchCopier::Ticket> used_tickets_;
   int64_t submitted_ = 0, made_ = 0, handed_out_ = 0;  // batches of this epoch
   int64_t waited_ns_ = 0;
   LoaderStats counted_;  // when the batch handed out last was made
   bool runs_ = false, all_submitted_ = false, ended_ = false, stops_ = false;
   bool parked_ = false;  // the device thread touches nothing until it is woken, and then looks at runs_ first
 
-  const std::shared_ptr<StageClock> clock_ = std::make_shared<StageClock>();  // of the device thread
+  const std::shared_ptr<trace::StageClock> clock_ = std::make_shared<trace::StageClock>();  // of the device thread
 
-  ThreadGroup threads_;  // the last member: joined before anything it uses goes
+  core::ThreadGroup threads_;  // the last member: joined before anything it uses goes
 };
 
 DeviceLoader::DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
-                           std::shared_ptr<Device> device, DeviceDecoding decoding)
-    : generation_(fork_generation()) {
-  if (const std::string reason = why_not_fused(*dataset->pipeline); !reason.empty())
+                           std::shared_ptr<device::Device> device, DeviceDecoding decoding)
+    : generation_(core::fork_generation()) {
+  if (const std::string reason = device::why_not_fused(*dataset->pipeline); !reason.empty())
     throw Error(ErrorKind::invalid_argument, "the transforms cannot be done on a device: " + reason);
   impl_ = std::make_unique<Impl>(std::move(dataset), options, std::move(device), std::move(decoding));
 }
@@ -263,7 +274,7 @@ DeviceLoader::~DeviceLoader() {
   else if (impl_ && impl_->on_own_thread()) std::thread([impl = std::move(impl_)] {}).detach();
 }
 
-bool DeviceLoader::in_child() const { return generation_ != fork_generation(); }
+bool DeviceLoader::in_child() const { return generation_ != core::fork_generation(); }
 
 DeviceLoader::Impl& DeviceLoader::impl() const {
   if (in_child())
@@ -283,7 +294,7 @@ void DeviceLoader::close() {
 }
 LoaderStats DeviceLoader::stats() const { return impl().stats(); }
 LoaderMoment DeviceLoader::moment() const { return impl().moment(); }
-std::vector<StageReading> DeviceLoader::clocks() const { return in_child() ? std::vector<StageReading>{} : impl_->clocks(); }
+std::vector<trace::StageReading> DeviceLoader::clocks() const { return in_child() ? std::vector<trace::StageReading>{} : impl_->clocks(); }
 int64_t DeviceLoader::left_to_device() const { return impl().left_to_device(); }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -14,10 +14,12 @@
 //  2. decoded pictures and workspaces live on the copier's stream only, so they are freed as soon as their work is queued;
 //  3. slots and files are kept by the copier until the work that was queued behind them is done, whatever became of their batch;
 //  4. a ticket comes back to the device thread, under the lock, before its event is recorded again.
-// Bound: slots on the host; on the device `ahead` batches, the two on the stream, and `decoded_bytes`.
-// Threads: start_epoch, submit, skip, end_epoch, next and close from one at a time; stats() from any. Ends: close() or the destructor
-// stop the device thread after the batch in its hands, wait for the device, and join all. In a forked child every call is refused with
-// Error(unavailable), and the destructor does nothing.
+// Bound: on the host slots, and `decoded_bytes` of files that wait for the device; on the device `ahead` batches, the two on the stream,
+// and `decoded_bytes`.
+// Threads: start_epoch, submit, skip, end_epoch and next from one at a time; stats() and close() from any. Ends: close() or the destructor
+// follow core/consumer_seat.h: they mark and wake; a next() on another thread comes out with Error(unavailable), or with the batch that it
+// was handing out; the device thread stops after the batch in its hands; then they join it, close the engine, wait for the device and drop
+// what nobody took. In a forked child every call is refused with Error(unavailable), and the destructor does nothing.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +35,14 @@
 #include "device/gpu_decoder.h"
 #include "loader/data_loader.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 // What works on a stream of the device; `stream` is Device::native_stream().
 struct DeviceDecoding {
-  std::unique_ptr<GpuDecoder> decoder;
+  std::unique_ptr<device::GpuDecoder> decoder;
   // fused_augment() there.
-  std::function<void(std::span<const DecodedPicture>, std::span<const Augmentation>, std::span<const double> mean,
-                     std::span<const double> std, const BatchImages& out, void* workspace, void* stream)>
+  std::function<void(std::span<const device::DecodedPicture>, std::span<const device::Augmentation>, std::span<const double> mean,
+                     std::span<const double> std, const device::BatchImages& out, void* workspace, void* stream)>
       augment;
 };
 
@@ -48,15 +50,15 @@ struct DeviceLoaderOptions {
   LoaderOptions loader;    // threads: at least one is started
   bool balances = false;   // decoding is shared between device and threads; else what the device can do is left to it
   int ahead = 2;           // batches that are done before they are asked for
-  size_t decoded_bytes = size_t{1} << 30;  // of pictures that wait for the device or are decoded there
+  size_t decoded_bytes = size_t{1} << 30;  // of pictures that wait for the device or are decoded there; and as much of their files
 };
 
 struct DeviceBatch {
   int64_t id = 0, rows = 0;
-  OutputShape shape;  // of one row
-  DType type = DType::f32;
-  DeviceBlock images;  // rows x shape elements, dense
-  DeviceBlock labels;  // rows of i64
+  transforms::OutputShape shape;  // of one row
+  base::DType type = base::DType::f32;
+  device::DeviceBlock images;  // rows x shape elements, dense
+  device::DeviceBlock labels;  // rows of i64
   std::vector<RowKey> keys;  // as Batch has them
 };
 
@@ -65,7 +67,7 @@ class DeviceLoader {
   using Status = DataLoader::Status;
 
   // Throws Error(invalid_argument) for a chain that why_not_fused() names a reason for.
-  DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<Device> device,
+  DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<device::Device> device,
                DeviceDecoding decoding);
   ~DeviceLoader();
   DeviceLoader(const DeviceLoader&) = delete;
@@ -81,7 +83,7 @@ class DeviceLoader {
   void close();
   LoaderStats stats() const;
   LoaderMoment moment() const;  // of the engine, whose consumer is the device thread
-  std::vector<StageReading> clocks() const;  // the device thread's is the last
+  std::vector<trace::StageReading> clocks() const;  // the device thread's is the last
   int64_t left_to_device() const;  // pictures so far
 
  private:
@@ -93,4 +95,4 @@ class DeviceLoader {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

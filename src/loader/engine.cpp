@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 constexpr double kSecondsPerNs = 1e-9;
@@ -24,7 +24,7 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
                                              "resize to a fixed size");
   for (int i = 0; i < options_.threads; ++i) {
     workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
-    clocks_.push_back(std::make_shared<StageClock>());
+    clocks_.push_back(std::make_shared<trace::StageClock>());
   }
   try {
     for (int i = 0; i < options_.threads; ++i)
@@ -38,8 +38,10 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
 Engine::~Engine() { close(); }
 
 void Engine::close() {
+  seat_.close();
   queue_->close();
-  if (on_own_thread()) return;  // the destructor, on another thread, does the rest
+  if (on_own_thread() || seat_.holds_current()) return;  // the destructor, on another thread or behind that call, does the rest
+  const auto sitting = seat_.last();
   threads_.join();
   filler_.reset();
   current_.reset();
@@ -48,7 +50,7 @@ void Engine::close() {
 }
 
 void Engine::start_epoch(uint64_t seed, uint64_t epoch) {
-  if (phase_ == Phase::closed) throw Error(ErrorKind::invalid_argument, "the loader is closed; make a new one");
+  const auto sitting = seat_.sit();
   queue_->discard_all();
   filler_.reset();
   current_.reset();
@@ -61,6 +63,7 @@ void Engine::start_epoch(uint64_t seed, uint64_t epoch) {
 }
 
 void Engine::submit(std::vector<int64_t> indices) {
+  seat_.throw_if_closed();
   if (phase_ != Phase::open)
     throw Error(ErrorKind::invalid_argument,
                 "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
@@ -76,12 +79,13 @@ void Engine::skip(std::span<const int64_t> indices) {
 }
 
 void Engine::end_epoch() {
-  if (phase_ == Phase::open) phase_ = Phase::ended;
+  Phase open = Phase::open;
+  phase_.compare_exchange_strong(open, Phase::ended);
 }
 
 void Engine::run(int number) {
   RowWorker& worker = *workers_[static_cast<size_t>(number)];
-  const StageLife life(clocks_[static_cast<size_t>(number)], Stage::collate);
+  const trace::StageLife life(clocks_[static_cast<size_t>(number)], trace::Stage::collate);
   Claim claim;
   RowFailure failure;
   while (queue_->next_claim(claim, failure, number))
@@ -91,12 +95,12 @@ void Engine::run(int number) {
 
 // The consumer as the only worker: makes rows of the oldest batch until it is complete or the deadline has passed.
 void Engine::work(int64_t deadline_ns) {
-  const StageScope scope(Stage::collate);
+  const trace::StageScope scope(trace::Stage::collate);
   if (!claim_.task && !queue_->next_claim_of_oldest(claim_, failure_)) return;
   do {
     const bool settled = consumer_.step(*claim_.task, claim_.row, failure_);
     if (settled && !queue_->next_claim_of_oldest(claim_, failure_)) return;
-  } while (now_ns() < deadline_ns);
+  } while (base::now_ns() < deadline_ns);
 }
 
 bool Engine::find_oldest(int64_t deadline_ns) {
@@ -168,13 +172,16 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   if (options_.on_error == ErrorPolicy::skip && phase_ == Phase::open && next_id_ > 0)
     throw Error(ErrorKind::invalid_argument,
                 "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
-  const TraceRange range("wait for batch");
-  const int64_t start = now_ns(), deadline = start + int64_t{timeout_ms} * 1'000'000;
+  if (seat_.closed()) return DataLoader::Status::end;
+  const trace::TraceRange range("wait for batch");
+  const auto sitting = seat_.sit();
+  const int64_t start = base::now_ns(), deadline = start + int64_t{timeout_ms} * 1'000'000;
   const bool found = find_oldest(deadline) && settle(deadline);
   {
     const std::lock_guard lock(stats_mutex_);
-    counted_.wait_seconds += static_cast<double>(now_ns() - start) * kSecondsPerNs;
+    counted_.wait_seconds += static_cast<double>(base::now_ns() - start) * kSecondsPerNs;
   }
+  seat_.throw_if_closed();  // the queue was emptied under this batch: it may lack its fillers
   if (!found) return current_ || !queue_->empty() ? DataLoader::Status::pending : DataLoader::Status::end;
 
   const std::shared_ptr<BatchTask> task = std::move(current_);
@@ -191,7 +198,7 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
 
 // A failed row may have decided the batch's shape before another sample took its place: then all rows were made for nothing.
 void Engine::remake_if_shape_changed(BatchTask& task) {
-  const OutputShape shape = task.row_shapes.front();
+  const transforms::OutputShape shape = task.row_shapes.front();
   if (*task.shape == shape) return;
   task.lease.resize(task.batch_bytes(shape));
   task.shape = shape;
@@ -200,7 +207,7 @@ void Engine::remake_if_shape_changed(BatchTask& task) {
 
 void Engine::hand_over(BatchTask& task, Batch& out) {
   remake_if_shape_changed(task);
-  const StageTimer timer(&consumer_.times(), Stage::collate);
+  const trace::StageTimer timer(&consumer_.times(), trace::Stage::collate);
   const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) * static_cast<size_t>(task.rows);
   out.id = task.id;
   out.rows = task.rows;
@@ -212,8 +219,8 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
     out.labels.push_back(source_.labels.empty() ? 0 : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
   task.keys.resize(static_cast<size_t>(task.rows));
   out.keys = std::move(task.keys);
-  if (bytes < kSmallFieldBytes) {
-    out.images = Lease::copy_of(task.lease.data(), bytes);
+  if (bytes < core::kSmallFieldBytes) {
+    out.images = core::Lease::copy_of(task.lease.data(), bytes);
   } else {
     task.lease.resize(bytes);
     out.images = std::move(task.lease);
@@ -224,8 +231,8 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   counted_.bytes += static_cast<int64_t>(bytes + out.labels.size() * sizeof(int64_t));
 }
 
-std::vector<StageReading> Engine::clocks() const {
-  std::vector<StageReading> result;
+std::vector<trace::StageReading> Engine::clocks() const {
+  std::vector<trace::StageReading> result;
   for (const auto& clock : clocks_) result.push_back(clock->read());
   return result;
 }
@@ -238,11 +245,11 @@ LoaderStats Engine::stats() const {
   }
   result.slots = queue_->ring().slots();
   result.overflow_slots = queue_->ring().overflow_count();
-  const auto add = [&result](const StageTimes& times) {
-    result.read_seconds += static_cast<double>(times.ns(Stage::read)) * kSecondsPerNs;
-    result.decode_seconds += static_cast<double>(times.ns(Stage::decode)) * kSecondsPerNs;
-    result.transform_seconds += static_cast<double>(times.ns(Stage::transform)) * kSecondsPerNs;
-    result.collate_seconds += static_cast<double>(times.ns(Stage::collate)) * kSecondsPerNs;
+  const auto add = [&result](const trace::StageTimes& times) {
+    result.read_seconds += static_cast<double>(times.ns(trace::Stage::read)) * kSecondsPerNs;
+    result.decode_seconds += static_cast<double>(times.ns(trace::Stage::decode)) * kSecondsPerNs;
+    result.transform_seconds += static_cast<double>(times.ns(trace::Stage::transform)) * kSecondsPerNs;
+    result.collate_seconds += static_cast<double>(times.ns(trace::Stage::collate)) * kSecondsPerNs;
   };
   add(consumer_.times());
   for (const auto& worker : workers_) add(worker->times());
@@ -251,10 +258,10 @@ LoaderStats Engine::stats() const {
 
 LoaderMoment Engine::moment() const {
   LoaderMoment result = queue_->moment();
-  const int64_t now = now_ns();
+  const int64_t now = base::now_ns();
   const auto add = [&](const RowWorker& worker) {
-    const Activity::Moment doing = worker.doing();
-    const bool works = doing.doing != Doing::nothing;
+    const trace::Activity::Moment doing = worker.doing();
+    const bool works = doing.doing != trace::Doing::nothing;
     const auto seconds = [&](int64_t since) { return works ? static_cast<double>(now - since) * kSecondsPerNs : 0.0; };
     result.threads.push_back({doing.doing, doing.index, seconds(doing.since_ns), seconds(doing.sample_ns)});
   };
@@ -263,4 +270,4 @@ LoaderMoment Engine::moment() const {
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -5,8 +5,10 @@
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
 // same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
 // Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() and
-// moment() and set_limits() from any (their own locks).
-// Ends: the destructor closes the queue and joins the threads. Leases that users hold live on by themselves.
+// moment() and set_limits() from any (their own locks), and close() from any at any moment.
+// Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit. It empties the queue (ClaimQueue's lock makes that safe beside
+// whoever looks into it), workers come out behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it
+// joins, and drops what the consumer had in its hands. The destructor does the same. Leases that users hold live on by themselves.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/consumer_seat.h"
 #include "core/thread_group.h"
 #include "loader/batch_task.h"
 #include "loader/claim_queue.h"
@@ -26,7 +29,7 @@
 #include "loader/row_worker.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 class Engine {
  public:
@@ -44,7 +47,7 @@ class Engine {
   LoaderStats stats() const;
   LoaderMoment moment() const;
   void set_limits(int active_threads, int slots) { queue_->set_limits(active_threads, slots); }
-  std::vector<StageReading> clocks() const;  // of its threads
+  std::vector<trace::StageReading> clocks() const;  // of its threads
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
   // and the destructor must run on another thread.
   bool on_own_thread() const { return threads_.holds_current(); }
@@ -64,6 +67,8 @@ class Engine {
   const LoaderOptions options_;
   const std::shared_ptr<ClaimQueue> queue_;
 
+  core::ConsumerSeat seat_;
+
   // The consumer's.
   EpochKeys keys_;
   RowWorker consumer_;  // makes rows when there are no threads, and fillers
@@ -82,8 +87,8 @@ class Engine {
   SampleError last_error_;          // the sample left out last
 
   std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts, as are these
-  std::vector<std::shared_ptr<StageClock>> clocks_;  // by worker
-  ThreadGroup threads_;                              // the last member: joined before anything they use goes
+  std::vector<std::shared_ptr<trace::StageClock>> clocks_;  // by worker
+  core::ThreadGroup threads_;                              // the last member: joined before anything they use goes
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

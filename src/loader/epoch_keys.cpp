@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::loader {
 
 void EpochKeys::restart() { std::fill(seen_.begin(), seen_.end(), 0); }
 
@@ -20,4 +20,4 @@ std::vector<RowKey> EpochKeys::resolve(std::span<const int64_t> indices) {
   return keys;
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace {
+namespace millrace::loader {
 
 // A `size` for samples of streams: any index from 0 on comes once, so nothing is counted.
 inline constexpr int64_t kTickets = std::numeric_limits<int64_t>::max();
@@ -32,4 +32,4 @@ class EpochKeys {
   std::vector<uint32_t> seen_;  // empty until an index comes
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

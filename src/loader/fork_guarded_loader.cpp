@@ -8,7 +8,7 @@
 #include "loader/engine.h"
 #include "loader/row_source.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 void check(const LoaderOptions& options) {
@@ -43,10 +43,10 @@ class ForkGuardedLoader final : public DataLoader {
   }
   LoaderStats stats() const override { return engine().stats(); }
   LoaderMoment moment() const override { return engine().moment(); }
-  std::vector<StageReading> clocks() const override { return in_child() ? std::vector<StageReading>{} : engine_->clocks(); }
+  std::vector<trace::StageReading> clocks() const override { return in_child() ? std::vector<trace::StageReading>{} : engine_->clocks(); }
 
  private:
-  bool in_child() const { return generation_ != fork_generation(); }
+  bool in_child() const { return generation_ != core::fork_generation(); }
   Engine& engine() const {
     if (in_child())
       throw Error(ErrorKind::unavailable,
@@ -54,7 +54,7 @@ class ForkGuardedLoader final : public DataLoader {
     return *engine_;
   }
 
-  const uint64_t generation_ = fork_generation();
+  const uint64_t generation_ = core::fork_generation();
   std::unique_ptr<Engine> engine_;
 };
 
@@ -65,4 +65,4 @@ std::unique_ptr<DataLoader> make_loader(RowSource source, const LoaderOptions& o
   return std::make_unique<ForkGuardedLoader>(std::move(source), options);
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

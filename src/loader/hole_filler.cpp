@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 bool HoleFiller::fill(int64_t deadline_ns) {
   const auto ends_batch = [](const RowFailure& failure) { return failure.error != nullptr; };
@@ -26,7 +26,7 @@ bool HoleFiller::fill(int64_t deadline_ns) {
     hole.error = attempt.error;
     if (filled) ++next_;
     if (hole.error) break;
-    if (now_ns() >= deadline_ns) return false;
+    if (base::now_ns() >= deadline_ns) return false;
   }
   // What is behind was taken as a filler itself: its failure is listed at the hole that tried it.
   task_.failures.resize(next_);
@@ -41,4 +41,4 @@ bool HoleFiller::take_last_row(int64_t hole) {
   return key.has_value();
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -13,7 +13,7 @@
 #include "loader/claim_queue.h"
 #include "loader/row_worker.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 class HoleFiller {
  public:
@@ -33,4 +33,4 @@ class HoleFiller {
   size_t next_ = 0;  // of task.failures
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -13,21 +13,21 @@
 #include "transforms/image_pipeline.h"
 #include "transforms/pixel_buffer.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 // Decodes what the native codecs do not know. The Python binding's takes the GIL and asks Pillow; C++ users may bring their own.
 class FallbackDecoder {
  public:
   virtual ~FallbackDecoder() = default;
   // The whole picture as RGBX, EXIF not applied. Throws Error(corrupt_data). Called from several threads.
-  virtual void decode(std::span<const uint8_t> bytes, const std::string& path, PixelBuffer& out, int* orientation) const = 0;
+  virtual void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const = 0;
 };
 
 struct ImageDataset {
-  std::shared_ptr<const SampleFiles> files;
+  std::shared_ptr<const sources::SampleFiles> files;
   std::vector<int64_t> labels;  // as many as files, or none: then labels are somebody else's business, and 0
-  std::shared_ptr<const ImagePipeline> pipeline;
+  std::shared_ptr<const transforms::ImagePipeline> pipeline;
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

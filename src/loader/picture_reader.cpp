@@ -2,26 +2,29 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::loader {
 
-const PictureHeader& PictureReader::open(std::span<const uint8_t> bytes) {
+const codecs::PictureHeader& PictureReader::open(std::span<const uint8_t> bytes) {
   bytes_ = bytes;
   whole_ = false;
   header_ = {};
-  const StageScope scope(Stage::decode);
+  const trace::StageScope scope(trace::Stage::decode);
   try {
     header_ = decoder_.probe(bytes);
   } catch (const Error& refusal) {
-    const StageTimer timer(times_, Stage::decode);
+    const trace::StageTimer timer(times_, trace::Stage::decode);
     fall_back(refusal);
+    return header_;
   }
+  // Of other formats the decoder left those to the fallback, which looks at their size itself.
+  if (rules_ && int64_t{header_.width} * header_.height > most_quiet_pixels_) rules_->check_size(header_.width, header_.height, name_());
   return header_;
 }
 
-ImageView PictureReader::decode(Rect region) {
+base::ImageView PictureReader::decode(base::Rect region) {
   if (!whole_) {
-    const StageTimer timer(times_, Stage::decode);
-    const ImageView view = pixels_.resize(region.width, region.height);
+    const trace::StageTimer timer(times_, trace::Stage::decode);
+    const base::ImageView view = pixels_.resize(region.width, region.height);
     try {
       decoder_.decode(region, view);
       return view;
@@ -29,17 +32,19 @@ ImageView PictureReader::decode(Rect region) {
       fall_back(refusal);
     }
   }
-  const ImageView whole = pixels_.view();
-  return {whole.row(region.top) + ptrdiff_t{region.left} * kPixelBytes, region.width, region.height, whole.stride_bytes};
+  const base::ImageView whole = pixels_.view();
+  return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height, whole.stride_bytes};
 }
 
 void PictureReader::fall_back(const Error& refusal) {
-  if (!fallback_ || !left_to_fallback(refusal, bytes_)) throw refusal;
-  const PictureHeader promised = header_;  // empty when there is none
+  if (!fallback_) throw refusal;
+  if (!codecs::left_to_fallback(refusal, bytes_)) check_jpeg(refusal);
+  const codecs::PictureHeader promised = header_;  // empty when there is none
   try {
     fallback_->decode(bytes_, name_(), pixels_, &header_.orientation);
   } catch (const Error& error) {
-    if (refusal.kind() == ErrorKind::corrupt_data && error.kind() == ErrorKind::corrupt_data) throw refusal;
+    if (refusal.kind() == ErrorKind::corrupt_data && error.kind() == ErrorKind::corrupt_data)
+      throw Error(refusal.kind(), refusal.what(), refusal.path(), refusal.offset(), error.code());
     throw;
   }
   whole_ = true;
@@ -48,4 +53,12 @@ void PictureReader::fall_back(const Error& refusal) {
   if (promised.width != 0 && (promised.width != header_.width || promised.height != header_.height)) throw refusal;
 }
 
-}  // namespace millrace
+// Returns only for a JPEG that the fallback is to decode: one that is too large for any but its own limits.
+void PictureReader::check_jpeg(const Error& refusal) const {
+  if (refusal.kind() != ErrorKind::corrupt_data) throw refusal;
+  if (refusal.code() == codecs::kTooManyPixels && rules_) return;
+  const bool known = header_.width != 0 || !rules_ || rules_->identifies(bytes_);
+  throw Error(refusal.kind(), refusal.what(), refusal.path(), refusal.offset(), known ? codecs::kDamaged : codecs::kNotIdentified);
+}
+
+}  // namespace millrace::loader

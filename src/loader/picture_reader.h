@@ -11,37 +11,43 @@
 
 #include "codecs/picture_decoder.h"
 #include "loader/image_dataset.h"
+#include "loader/picture_rules.h"
 #include "trace/stage_times.h"
 #include "transforms/pixel_buffer.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 class PictureReader {
  public:
   // `fallback` and `times`, which books the decoding, are borrowed and may be null; `name` says what the fallback is to call the file.
-  PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, StageTimes* times)
-      : fallback_(fallback), name_(std::move(name)), times_(times) {}
+  PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, trace::StageTimes* times)
+      : fallback_(fallback), rules_(dynamic_cast<const PictureRules*>(fallback)), name_(std::move(name)), times_(times),
+        most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
+        decoder_(fallback ? codecs::JpegRule::strict : codecs::JpegRule::lenient, most_quiet_pixels_) {}
 
   // `bytes` stay where they are until the last decode().
-  const PictureHeader& open(std::span<const uint8_t> bytes);
+  const codecs::PictureHeader& open(std::span<const uint8_t> bytes);
 
   // A rectangle inside the picture, as RGBX; valid until the next call.
-  ImageView decode(Rect region);
+  base::ImageView decode(base::Rect region);
 
   // What the header says when the file is a JPEG that the engine decodes, else null.
-  const JpegHeader* jpeg() const { return whole_ ? nullptr : decoder_.jpeg(); }
+  const codecs::JpegHeader* jpeg() const { return whole_ ? nullptr : decoder_.jpeg(); }
 
  private:
   void fall_back(const Error& refusal);
+  void check_jpeg(const Error& refusal) const;
 
   const FallbackDecoder* const fallback_;
+  const PictureRules* const rules_;  // the fallback's, or null
   const std::function<std::string()> name_;
-  StageTimes* const times_;
+  trace::StageTimes* const times_;
+  const int64_t most_quiet_pixels_;
   std::span<const uint8_t> bytes_;
-  PictureHeader header_;
+  codecs::PictureHeader header_;
   bool whole_ = false;  // pixels_ is the whole picture, by the fallback
-  PixelBuffer pixels_;
-  PictureDecoder decoder_;
+  transforms::PixelBuffer pixels_;
+  codecs::PictureDecoder decoder_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <string>
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 // Carries an error past the handlers that would blame the sample for it.
@@ -32,9 +32,9 @@ void RowWorker::make(BatchTask& task, int64_t row) {
   if (key.index < 0 || key.index >= source_.size)
     throw Error(ErrorKind::out_of_range, "index " + std::to_string(key.index) + " is out of range for a dataset of " +
                                              std::to_string(source_.size) + " samples");
-  ActiveSample active(activity_, key.index);
+  trace::ActiveSample active(activity_, key.index);
   if (!maker_) maker_ = whole_ ? source_.make_whole_maker(&times_) : source_.make_maker(&times_);
-  const OutputShape shape = maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
+  const transforms::OutputShape shape = maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
   uint8_t* memory = nullptr;
   try {
     memory = task.place(row, shape, elsewhere_);
@@ -86,4 +86,4 @@ bool RowWorker::replace(BatchTask& task, int64_t row, RowFailure& failure) {
   return false;
 }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -13,7 +13,7 @@
 #include "trace/activity.h"
 #include "trace/stage_times.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 class RowWorker {
  public:
@@ -28,9 +28,9 @@ class RowWorker {
   // The same without any policy: throws what goes wrong.
   void make(BatchTask& task, int64_t row);
 
-  StageTimes& times() { return times_; }
-  const StageTimes& times() const { return times_; }
-  Activity::Moment doing() const { return activity_.now(); }  // from any thread
+  trace::StageTimes& times() { return times_; }
+  const trace::StageTimes& times() const { return times_; }
+  trace::Activity::Moment doing() const { return activity_.now(); }  // from any thread
 
  private:
   bool replace(BatchTask& task, int64_t row, RowFailure& failure);
@@ -38,10 +38,10 @@ class RowWorker {
   const RowSource& source_;
   const ErrorPolicy policy_;
   const bool whole_;
-  StageTimes times_;
-  Activity activity_;
+  trace::StageTimes times_;
+  trace::Activity activity_;
   std::unique_ptr<RowMaker> maker_;  // made on first use, in the thread that uses it
   std::vector<uint8_t> elsewhere_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "codecs/entropy_data.h"
 #include "device/chain_augmentation.h"
 #include "loader/picture_reader.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 Error with_path(const Error& error, const std::string& path) {
@@ -29,72 +30,75 @@ bool ends_as_jpeg(std::span<const uint8_t> bytes) {
 // How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
 constexpr int64_t kMostReduction = 256;
 
-bool device_can(const JpegHeader& header, std::span<const uint8_t> bytes) {
-  return (header.components == 1 || header.components == 3) && !header.arithmetic && header.precision == 8 && ends_as_jpeg(bytes);
+// A scan with other markers in it than restart markers is damage that a device's decoder need not mind, and Pillow does.
+bool device_can(const codecs::JpegHeader& header, std::span<const uint8_t> bytes) {
+  return (header.components == 1 || header.components == 3) && !header.arithmetic && header.precision == 8 && ends_as_jpeg(bytes) &&
+         (header.progressive || codecs::scan_is_regular(bytes.subspan(header.scan_begin), /*restarts=*/true));
 }
 
 }  // namespace
 
 struct Worker::Impl {
-  Impl(std::shared_ptr<const ImageDataset> images, StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
+  Impl(std::shared_ptr<const ImageDataset> images, trace::StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
       : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
         picture(dataset->fallback.get(), [this] { return name(); }, times) {}
 
-  OutputShape prepare(const SampleKey& key);
+  transforms::OutputShape prepare(const base::SampleKey& key);
   void finish(void* row);
   std::string name() const { return dataset->files->name(index); }
   std::unique_ptr<LeftPicture> left_to_device();
 
   const std::shared_ptr<const ImageDataset> dataset;
-  StageTimes* const times;
+  trace::StageTimes* const times;
   const std::shared_ptr<DecodeShare> share;
 
   // The sample in work.
   int64_t index = 0;
-  SampleParams params;
-  Rect region;
+  transforms::SampleParams params;
+  base::Rect region;
   std::unique_ptr<LeftPicture> left;
   int64_t prepare_ns = 0;
 
   // Reused from sample to sample.
-  FileBuffer file;
+  io::FileBuffer file;
   PictureReader picture;
-  decltype(ImagePipeline::make_scratch()) scratch = ImagePipeline::make_scratch();
+  decltype(transforms::ImagePipeline::make_scratch()) scratch = transforms::ImagePipeline::make_scratch();
 };
 
-OutputShape Worker::Impl::prepare(const SampleKey& key) {
+transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
   index = key.index;
   left.reset();
-  const int64_t start = share ? now_ns() : 0;
+  const int64_t start = share ? base::now_ns() : 0;
   {
-    const StageTimer timer(times, Stage::read);
+    const trace::StageTimer timer(times, trace::Stage::read);
     dataset->files->read(index, file);
   }
   if (file.bytes().empty())
-    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0);
+    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0, codecs::kNotIdentified);
 
-  const PictureHeader& header = picture.open(file.bytes());
-  const StageScope scope(Stage::transform);
-  const ImagePipeline& pipeline = *dataset->pipeline;
-  SampleKey identity = key;
+  const codecs::PictureHeader& header = picture.open(file.bytes());
+  const trace::StageScope scope(trace::Stage::transform);
+  const transforms::ImagePipeline& pipeline = *dataset->pipeline;
+  base::SampleKey identity = key;
   dataset->files->identify(identity);
   params = pipeline.draw(header.width, header.height, header.orientation, identity);
-  const ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
+  const transforms::ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
   region = need.region;
   if (share) left = left_to_device();
-  if (share) prepare_ns = now_ns() - start;
+  if (share) prepare_ns = base::now_ns() - start;
   return need.shape;
 }
 
 std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
-  const JpegHeader* const header = picture.jpeg();
+  const codecs::JpegHeader* const header = picture.jpeg();
   if (!header || !device_can(*header, file.bytes())) return nullptr;
-  std::optional<Augmentation> augmentation =
-      augmentation_of(dataset->pipeline->chain(), {header->width, header->height}, params);
+  std::optional<device::Augmentation> augmentation =
+      device::augmentation_of(dataset->pipeline->chain(), {header->width, header->height}, params);
   if (!augmentation) return nullptr;
-  const Rect crop = augmentation->crop;
+  const base::Rect crop = augmentation->crop;
   if (crop.width > kMostReduction * augmentation->width || crop.height > kMostReduction * augmentation->height) return nullptr;
-  const size_t bytes = static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
+  const size_t decoded = static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
+  const DecodeShare::Bytes bytes{decoded, file.capacity()};
   if (!share->take(bytes)) return nullptr;
   auto result = std::make_unique<LeftPicture>(share, bytes);
   result->region = crop;
@@ -109,20 +113,20 @@ void Worker::Impl::finish(void* row) {
     share->worker_took(prepare_ns, true);
     return;
   }
-  const int64_t start = share ? now_ns() : 0;
-  const ImageView view = picture.decode(region);
+  const int64_t start = share ? base::now_ns() : 0;
+  const base::ImageView view = picture.decode(region);
   {
-    const StageTimer timer(times, Stage::transform);
+    const trace::StageTimer timer(times, trace::Stage::transform);
     dataset->pipeline->apply(view, *scratch, row);
   }
-  if (share) share->worker_took(prepare_ns + now_ns() - start, false);
+  if (share) share->worker_took(prepare_ns + base::now_ns() - start, false);
 }
 
-Worker::Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times, std::shared_ptr<DecodeShare> share)
+Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times, std::shared_ptr<DecodeShare> share)
     : impl_(std::make_unique<Impl>(std::move(dataset), times, std::move(share))) {}
 Worker::~Worker() = default;
 
-OutputShape Worker::prepare(const SampleKey& key) {
+transforms::OutputShape Worker::prepare(const base::SampleKey& key) {
   try {
     return impl_->prepare(key);
   } catch (const Error& error) {
@@ -140,6 +144,6 @@ void Worker::finish(void* row) {
 
 std::unique_ptr<RowAside> Worker::take_aside() { return std::move(impl_->left); }
 
-const SampleParams& Worker::params() const { return impl_->params; }
+const transforms::SampleParams& Worker::params() const { return impl_->params; }
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -17,24 +17,24 @@
 #include "loader/row_source.h"
 #include "trace/stage_times.h"
 
-namespace millrace {
+namespace millrace::loader {
 
 class Worker final : public RowMaker {
  public:
   // `times` and `share` may be null.
-  Worker(std::shared_ptr<const ImageDataset> dataset, StageTimes* times, std::shared_ptr<DecodeShare> share = nullptr);
+  Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times, std::shared_ptr<DecodeShare> share = nullptr);
   ~Worker() override;
 
-  OutputShape prepare(const SampleKey& key) override;
+  transforms::OutputShape prepare(const base::SampleKey& key) override;
   void finish(void* row) override;
   std::unique_ptr<RowAside> take_aside() override;
 
   // The parameters that prepare() drew last, for ds.draw().
-  const SampleParams& params() const;
+  const transforms::SampleParams& params() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -11,7 +11,7 @@ std::string missing_reason() {
   return "this millrace was built without CUDA; install the CUDA toolkit (nvcc), build millrace again, or use CPU tensors";
 }
 
-const RangeSink* nvtx_sink() { return nullptr; }
+const trace::RangeSink* nvtx_sink() { return nullptr; }
 std::string lock_pages(void*, size_t, int) { return missing_reason(); }
 void unlock_pages(void*) noexcept {}
 
@@ -20,11 +20,11 @@ namespace {
 }  // namespace
 
 template <class Kernel>
-void launch(const Kernel&, const Place&) { refuse(); }
-void add_grey_sums(const ColorKernel&, const Place&) { refuse(); }
-void resample(const FusedKernel&, const Place&) { refuse(); }
+void launch(const Kernel&, const device::Place&) { refuse(); }
+void add_grey_sums(const device::ColorKernel&, const device::Place&) { refuse(); }
+void resample(const device::FusedKernel&, const device::Place&) { refuse(); }
 
-#define MILLRACE_INSTANTIATE(Kernel) template void launch(const Kernel&, const Place&);
+#define MILLRACE_INSTANTIATE(Kernel) template void launch(const device::Kernel&, const device::Place&);
 MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
 #undef MILLRACE_INSTANTIATE
 

@@ -3,8 +3,8 @@
 #include "device/kernel_launch.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::device {
 
 std::unique_ptr<GpuDecoder> GpuDecoder::open(const Options&) { throw Error(ErrorKind::unavailable, cuda::missing_reason()); }
 
-}  // namespace millrace
+}  // namespace millrace::device

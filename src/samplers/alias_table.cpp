@@ -8,7 +8,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 double checked_sum(std::span<const double> weights) {
@@ -91,4 +91,4 @@ std::vector<int64_t> weighted_order(std::span<const double> weights, int64_t cou
   return order;
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

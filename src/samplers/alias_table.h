@@ -10,7 +10,7 @@
 
 #include "samplers/counter_draws.h"
 
-namespace millrace {
+namespace millrace::samplers {
 
 class AliasTable {
  public:
@@ -33,4 +33,4 @@ class AliasTable {
 // AliasTable does, and when fewer than `count` weights are above zero. O(n + count log count), 16 bytes per category meanwhile.
 std::vector<int64_t> weighted_order(std::span<const double> weights, int64_t count, uint64_t seed, uint64_t epoch);
 
-}  // namespace millrace
+}  // namespace millrace::samplers

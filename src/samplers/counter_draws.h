@@ -8,7 +8,7 @@
 
 #include "base/philox.h"
 
-namespace millrace {
+namespace millrace::samplers {
 
 // The finaliser of MurmurHash3 (Appleby 2011): a bijection in which every bit of x changes each bit of the result half the time.
 inline uint64_t mix64(uint64_t x) {
@@ -29,7 +29,7 @@ enum class DrawsFor : uint32_t { permutation = 0x5A000001, alias, order, buffer,
 class CounterDraws {
  public:
   CounterDraws(uint64_t seed, uint64_t epoch, DrawsFor purpose, uint64_t stream = 0) {
-    Philox words({seed, epoch, static_cast<int64_t>(stream), 0}, static_cast<uint32_t>(purpose));
+    base::Philox words({seed, epoch, static_cast<int64_t>(stream), 0}, static_cast<uint32_t>(purpose));
     key_[0] = words.next_u32();
     key_[1] = words.next_u32();
   }
@@ -38,7 +38,7 @@ class CounterDraws {
     uint64_t first, second;
   };
   Pair at(uint64_t position) const {
-    const auto w = Philox::block({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0}, key_);
+    const auto w = base::Philox::block({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0}, key_);
     return {uint64_t{w[0]} << 32 | w[1], uint64_t{w[2]} << 32 | w[3]};
   }
 
@@ -49,4 +49,4 @@ class CounterDraws {
 // 53 random bits as a number in (0, 1).
 inline double open_unit(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53; }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -7,7 +7,7 @@
 #include "millrace/error.h"
 #include "samplers/counter_draws.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
@@ -98,4 +98,4 @@ void FairSchedule::seek(int64_t turn) {
   while (turn_ < turn) next();
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -15,7 +15,7 @@
 #include <queue>
 #include <vector>
 
-namespace millrace {
+namespace millrace::samplers {
 
 class FairSchedule {
  public:
@@ -59,4 +59,4 @@ class FairSchedule {
   Queue waiting_, ready_;  // of many: by release; by deadline
 };
 
-}  // namespace millrace
+}  // namespace millrace::samplers

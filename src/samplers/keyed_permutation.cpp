@@ -7,7 +7,7 @@
 #include "millrace/error.h"
 #include "samplers/counter_draws.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 62;
@@ -87,4 +87,4 @@ void KeyedPermutation::at(std::span<const int64_t> positions, std::span<int64_t>
     if (owner[k] < count) out[owner[k]] = at(positions[owner[k]]);
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

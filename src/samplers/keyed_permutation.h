@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::samplers {
 
 class KeyedPermutation {
  public:
@@ -35,4 +35,4 @@ class KeyedPermutation {
   std::array<uint64_t, kRounds> keys_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -5,7 +5,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::samplers {
 
 Mixture::Mixture(std::span<const int64_t> lengths, std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch, bool shuffle,
                  int64_t start, std::vector<int64_t> counts)
@@ -80,4 +80,4 @@ std::vector<int64_t> Mixture::counts_at(int64_t position) {
   return counts;
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

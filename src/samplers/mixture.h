@@ -15,7 +15,7 @@
 #include "samplers/fair_schedule.h"
 #include "samplers/keyed_permutation.h"
 
-namespace millrace {
+namespace millrace::samplers {
 
 class Mixture {
  public:
@@ -48,4 +48,4 @@ class Mixture {
   FairSchedule schedule_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::samplers

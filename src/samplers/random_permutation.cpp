@@ -9,7 +9,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 constexpr int64_t kLarge = std::numeric_limits<uint32_t>::max() / 20;  // torch changes its algorithm here
@@ -114,4 +114,4 @@ void RandomPermutation::at(std::span<const int64_t> positions, std::span<int64_t
   narrow(size_) ? read<uint32_t>(positions, out) : read<uint64_t>(positions, out);
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -14,7 +14,7 @@
 #include <random>
 #include <span>
 
-namespace millrace {
+namespace millrace::samplers {
 
 class RandomPermutation {
  public:
@@ -47,4 +47,4 @@ class RandomPermutation {
   int64_t round_ = 0, drawn_ = 0;  // which permutation; its elements that are final
 };
 
-}  // namespace millrace
+}  // namespace millrace::samplers

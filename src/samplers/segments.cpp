@@ -7,7 +7,7 @@
 #include "millrace/error.h"
 #include "samplers/keyed_permutation.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 62;
@@ -89,4 +89,4 @@ void SegmentShuffle::at(std::span<const int64_t> positions, std::span<int64_t> o
   look_up(positions.size());
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace {
+namespace millrace::samplers {
 
 class ShardOrder {
  public:
@@ -38,4 +38,4 @@ class SegmentShuffle {
   uint64_t seed_, epoch_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::samplers

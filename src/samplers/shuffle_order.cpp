@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::samplers {
 
 ShuffleOrder::ShuffleOrder(int64_t n, int64_t size, uint64_t seed, uint64_t epoch)
     : n_(n), capacity_(std::min(n, size)), draws_(seed, epoch, DrawsFor::buffer) {
@@ -66,4 +66,4 @@ std::vector<int64_t> ShuffleOrder::held(int64_t step) {
   return places_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -12,7 +12,7 @@
 
 #include "samplers/counter_draws.h"
 
-namespace millrace {
+namespace millrace::samplers {
 
 class ShuffleOrder {
  public:
@@ -38,4 +38,4 @@ class ShuffleOrder {
   int64_t step_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace millrace {
+namespace millrace::sequences {
 
 OpenPacks::OpenPacks(int64_t length) : heads_(static_cast<size_t>(length) + 1, -1) {
   size_t count = heads_.size();
@@ -91,4 +91,4 @@ int64_t FirstFit::find(int64_t needed) const {
   return static_cast<int64_t>(at - leaves_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::sequences

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::sequences {
 
 class OpenPacks {
  public:
@@ -40,4 +40,4 @@ class FirstFit {
   size_t leaves_ = 1, packs_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sequences

@@ -9,14 +9,14 @@
 #include "core/bus_guard.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sequences {
 namespace {
 
 // out[i] = token first + i. 64 bits without a sign keep their bits.
 void widen_tokens(const TokenArray& array, int64_t first, int64_t count, int64_t* out) {
-  const size_t bytes = dtype_bytes(array.type), tokens = static_cast<size_t>(count);
+  const size_t bytes = base::dtype_bytes(array.type), tokens = static_cast<size_t>(count);
   const uint8_t* const from = array.tokens + static_cast<size_t>(first) * bytes;
-  if (bytes < sizeof *out) widen(from, array.type, DType::i64, tokens, out);
+  if (bytes < sizeof *out) collate::widen(from, array.type, base::DType::i64, tokens, out);
   else if (count > 0) std::memcpy(out, from, tokens * bytes);
 }
 
@@ -24,8 +24,8 @@ void check_array(const TokenArray& array) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::invalid_argument, array.name + ": " + what, array.name);
   };
-  const char kind = dtype_kind(array.type);
-  if (kind != 'i' && kind != 'u') refuse(std::string("tokens are integers, not ") + dtype_name(array.type) + "; convert them");
+  const char kind = base::dtype_kind(array.type);
+  if (kind != 'i' && kind != 'u') refuse(std::string("tokens are integers, not ") + base::dtype_name(array.type) + "; convert them");
   if (array.offsets.empty()) refuse("there are no offsets; n documents have n + 1, the first one 0");
   for (size_t i = 0; i < array.offsets.size(); ++i) {
     const int64_t offset = array.offsets[i];
@@ -76,7 +76,7 @@ std::vector<PackBuilder::Placed> PackBuilder::place(std::span<const PackPiece> p
 // All that is read of the arrays, which may be mapped files that somebody cuts short.
 void PackBuilder::read(std::span<Placed> placed, int64_t* ids) const {
   const void* fault = nullptr;
-  const bool whole = guarded([&] {
+  const bool whole = core::guarded([&] {
     for (Placed& each : placed) {
       const auto& [array, first, tokens] = each.document;
       const int64_t end = each.piece.begin + each.piece.tokens;
@@ -87,7 +87,7 @@ void PackBuilder::read(std::span<Placed> placed, int64_t* ids) const {
   if (whole) return;
   const auto* const at = static_cast<const uint8_t*>(fault);
   for (const TokenArray& array : arrays_) {
-    const auto bytes = static_cast<size_t>(array.count) * dtype_bytes(array.type);
+    const auto bytes = static_cast<size_t>(array.count) * base::dtype_bytes(array.type);
     if (at >= array.tokens && at < array.tokens + bytes)
       throw Error(ErrorKind::corrupt_data, array.name + ": the file is shorter than when it was mapped; write it again, and map it anew",
                   array.name, at - array.tokens);
@@ -138,7 +138,8 @@ void PackBuilder::label(const Placed& placed, const PackRow& row) const {
 void PackBuilder::check_vocabulary(const Placed& placed, const int64_t* ids) const {
   const auto& [whole, piece, at, stored, next] = placed;
   const auto check = [&](const int64_t* tokens, int64_t count, int64_t first) {
-    const auto wrong = static_cast<int64_t>(find_outside(tokens, DType::i64, static_cast<size_t>(count), layout_.vocabulary - 1));
+    const auto wrong =
+        static_cast<int64_t>(collate::find_outside(tokens, base::DType::i64, static_cast<size_t>(count), layout_.vocabulary - 1));
     if (wrong == count) return;
     throw Error(ErrorKind::corrupt_data,
                 whole.array->name + ": token " + std::to_string(first + wrong) + " of document " + std::to_string(piece.document) +
@@ -151,4 +152,4 @@ void PackBuilder::check_vocabulary(const Placed& placed, const int64_t* ids) con
   if (end < whole.tokens) check(&next, 1, end);
 }
 
-}  // namespace millrace
+}  // namespace millrace::sequences

@@ -14,12 +14,12 @@
 #include "base/dtype.h"
 #include "sequences/sequence_packing.h"
 
-namespace millrace {
+namespace millrace::sequences {
 
 // Document i of an array: tokens offsets[i] .. offsets[i + 1] - 1.
 struct TokenArray {
   const uint8_t* tokens = nullptr;
-  DType type = DType::i64;
+  base::DType type = base::DType::i64;
   int64_t count = 0;  // of tokens
   std::span<const int64_t> offsets;
   std::string name;  // for messages
@@ -80,4 +80,4 @@ class PackBuilder {
   PackLayout layout_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sequences

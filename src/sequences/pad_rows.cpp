@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sequences {
 namespace {
 
 template <class Number>
@@ -50,4 +50,4 @@ void pad_rows(std::span<const RaggedRow> rows, const Padding& padding, uint8_t* 
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::sequences

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::sequences {
 
 struct RaggedRow {
   const uint8_t* data = nullptr;
@@ -27,4 +27,4 @@ struct Padding {
 // longer than the length.
 void pad_rows(std::span<const RaggedRow> rows, const Padding& padding, uint8_t* out, int64_t* mask);
 
-}  // namespace millrace
+}  // namespace millrace::sequences

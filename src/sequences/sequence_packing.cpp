@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "sequences/open_packs.h"
 
-namespace millrace {
+namespace millrace::sequences {
 namespace {
 
 constexpr uint64_t kVisits = uint64_t{1} << 60, kPacks = kVisits + 1;  // streams of the seed; those of lengths begin at 1
@@ -156,7 +156,7 @@ SequencePacking::SequencePacking(std::span<const int64_t> lengths, const Packing
     return packed_length(lengths[static_cast<size_t>(documents_[static_cast<size_t>(place)])]);
   };
   const auto count = static_cast<int64_t>(documents_.size());
-  const KeyedPermutation visits(options_.seed ? count : 0, options_.seed.value_or(0), 0, kVisits);
+  const samplers::KeyedPermutation visits(options_.seed ? count : 0, options_.seed.value_or(0), 0, kVisits);
   Plan plan(options_);
   std::vector<Keyed> window;
   std::vector<int64_t> places;
@@ -239,4 +239,4 @@ void PackOrder::at(std::span<const int64_t> packs, std::vector<PackPiece>& piece
     pieces[i].document = packing_.documents_[static_cast<size_t>(places[i - first])];
 }
 
-}  // namespace millrace
+}  // namespace millrace::sequences

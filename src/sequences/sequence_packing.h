@@ -18,7 +18,7 @@
 #include "samplers/keyed_permutation.h"
 #include "samplers/segments.h"
 
-namespace millrace {
+namespace millrace::sequences {
 
 // Tokens begin .. begin + tokens - 1 of a document.
 struct PackPiece {
@@ -83,8 +83,8 @@ class PackOrder {
 
  private:
   const SequencePacking& packing_;
-  std::optional<KeyedPermutation> packs_;
-  std::optional<SegmentShuffle> documents_;
+  std::optional<samplers::KeyedPermutation> packs_;
+  std::optional<samplers::SegmentShuffle> documents_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sequences

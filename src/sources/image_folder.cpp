@@ -20,7 +20,7 @@
 #include "millrace/error.h"
 #include "sources/name_order.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 constexpr int kMaxDefaultThreads = 8;
@@ -157,7 +157,7 @@ void parallel_for(size_t count, int threads, Work work) {
       }
     }
   };
-  ThreadGroup helpers;
+  core::ThreadGroup helpers;
   try {
     for (size_t i = 1; i < std::min(count, static_cast<size_t>(threads)); ++i) helpers.start("millrace-list", run);
   } catch (const Error&) {
@@ -181,7 +181,7 @@ ImageFolderListing list_image_folder(const std::string& root, const ImageFolderO
   ImageFolderListing listing;
   listing.classes = find_classes(root);
   const size_t count = listing.classes.size();
-  const int threads = options.threads > 0 ? options.threads : std::min(cpu_budget().threads, kMaxDefaultThreads);
+  const int threads = options.threads > 0 ? options.threads : std::min(core::cpu_budget().threads, kMaxDefaultThreads);
 
   std::vector<PathTable> tables(count);
   parallel_for(count, threads, [&](size_t i) { tables[i] = walk_class(root, listing.classes[i], options.extensions); });
@@ -208,4 +208,4 @@ ImageFolderListing list_image_folder(const std::string& root, const ImageFolderO
   return listing;
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

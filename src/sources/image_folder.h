@@ -11,7 +11,7 @@
 
 #include "sources/path_table.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 struct ImageFolderListing {
   std::vector<std::string> classes;  // sorted by code point, as Python's sorted()
@@ -30,4 +30,4 @@ struct ImageFolderOptions {
 // read count as empty, as in os.walk.
 ImageFolderListing list_image_folder(const std::string& root, const ImageFolderOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -6,15 +6,24 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 constexpr int64_t kGap = 2 << 10;       // reading so many bytes for nothing costs less than another call
+constexpr int64_t kMostCounted = 64 << 20;  // so many bytes are read for a line's number in a message
 constexpr int64_t kMostRead = 8 << 20;  // so that one read's buffer does not double a batch's memory
+
+[[noreturn]] void fail_changed(const io::ByteSource& source, int64_t offset) {
+  const bool counts = offset <= kMostCounted;
+  const std::string line = counts ? ", line " + std::to_string(LineIndex::lines_before(source, offset) + 1) : ", a line";
+  throw Error(ErrorKind::corrupt_data, source.name() + line + " (byte " + std::to_string(offset) +
+                                           "): it does not end where it did when the file was indexed; the file was changed after it was "
+                                           "opened: open the dataset anew", source.name(), offset);
+}
 
 }  // namespace
 
-LineFiles::LineFiles(std::vector<std::shared_ptr<const ByteSource>> sources, std::vector<std::shared_ptr<const LineIndex>> indexes,
+LineFiles::LineFiles(std::vector<std::shared_ptr<const io::ByteSource>> sources, std::vector<std::shared_ptr<const LineIndex>> indexes,
                      int64_t most_line_bytes)
     : sources_(std::move(sources)), indexes_(std::move(indexes)), most_line_bytes_(most_line_bytes) {
   int64_t lines = 0;
@@ -70,7 +79,11 @@ void LineFiles::read(std::span<const int64_t> lines, LineBatch& batch) const {
     const int64_t begin = wanted[first].range.begin;
     const auto bytes = static_cast<size_t>(wanted[end - 1].range.end - begin);
     sources_[wanted[first].file]->read_at(begin, {into, bytes});
-    for (size_t i = first; i < end; ++i) batch.lines[wanted[i].row].data = into + (wanted[i].range.begin - begin);
+    for (size_t i = first; i < end; ++i) {
+      const auto& [file, range, row] = wanted[i];
+      batch.lines[row].data = into + (range.begin - begin);
+      if (range.end < indexes_[file]->source_bytes() && into[range.end - begin - 1] != '\n') fail_changed(*sources_[file], range.begin);
+    }
     into += bytes;
     first = end;
   }
@@ -83,4 +96,4 @@ void LineFiles::will_read(std::span<const int64_t> lines) const {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

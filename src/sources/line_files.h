@@ -1,7 +1,8 @@
 // LineFiles: the lines of several files, counted through, read for a batch at once.
 //
 // Lines that lie close to each other are one read, so a batch in the files' order costs one or two. Immutable; any number of threads,
-// each with a LineBatch of its own. Throws Error(out_of_range) for lines that there are not, and what the sources throw.
+// each with a LineBatch of its own. Throws Error(out_of_range) for lines that there are not, Error(corrupt_data) where a line does not end
+// with a newline (but for a file's last one), as the index is of other bytes then, and what the sources throw.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 #include "io/byte_source.h"
 #include "sources/line_index.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 // The lines of a batch, in the order asked for, each with its newline and kLinePadding readable bytes behind it. Lines longer than the
 // most are not read: their `data` is null.
@@ -45,12 +46,12 @@ class LineFiles {
     LineIndex::Range range;
   };
 
-  LineFiles(std::vector<std::shared_ptr<const ByteSource>> sources, std::vector<std::shared_ptr<const LineIndex>> indexes,
+  LineFiles(std::vector<std::shared_ptr<const io::ByteSource>> sources, std::vector<std::shared_ptr<const LineIndex>> indexes,
             int64_t most_line_bytes);
 
   int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   Place place(int64_t line) const;
-  const ByteSource& source(size_t file) const { return *sources_[file]; }
+  const io::ByteSource& source(size_t file) const { return *sources_[file]; }
 
   void read(std::span<const int64_t> lines, LineBatch& batch) const;
 
@@ -58,10 +59,10 @@ class LineFiles {
   void will_read(std::span<const int64_t> lines) const;
 
  private:
-  const std::vector<std::shared_ptr<const ByteSource>> sources_;
+  const std::vector<std::shared_ptr<const io::ByteSource>> sources_;
   const std::vector<std::shared_ptr<const LineIndex>> indexes_;
   const int64_t most_line_bytes_;
   std::vector<int64_t> ends_;  // lines up to the end of each file
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -11,10 +11,10 @@
 #include "io/saved_file.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
-constexpr std::string_view kMagic = "millrace line index 1  \n";  // a multiple of 8 long, as checksum() asks for
+constexpr std::string_view kMagic = "millrace line index 2  \n";  // a multiple of 8 long, as checksum() asks for
 static_assert(kMagic.size() % 8 == 0);
 constexpr size_t kChunk = 512 << 10;  // stays in the second cache between the read and the search
 
@@ -46,7 +46,7 @@ void LineIndex::add(int64_t begin) {
   low_.push_back(static_cast<uint32_t>(begin));
 }
 
-int64_t LineIndex::lines_before(const ByteSource& source, int64_t offset) {
+int64_t LineIndex::lines_before(const io::ByteSource& source, int64_t offset) {
   const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kChunk);
   int64_t lines = 0;
   for (int64_t position = 0; position < offset;) {
@@ -58,24 +58,25 @@ int64_t LineIndex::lines_before(const ByteSource& source, int64_t offset) {
   return lines;
 }
 
-void LineIndex::save(const std::string& path) const {
-  const std::vector<int64_t> facts{source_bytes_, keeps_blank_ ? 1 : 0, static_cast<int64_t>(turns_.size()), size()};
-  uint64_t sum = checksum(bytes_of(kMagic));
-  for (const auto& part : {bytes_of(facts), bytes_of(turns_), bytes_of(low_)}) sum = checksum(part, sum);
+void LineIndex::save(const std::string& path, uint64_t mark) const {
+  const std::vector<int64_t> facts{source_bytes_, keeps_blank_ ? 1 : 0, static_cast<int64_t>(turns_.size()), size(),
+                                   static_cast<int64_t>(mark)};
+  uint64_t sum = io::checksum(bytes_of(kMagic));
+  for (const auto& part : {bytes_of(facts), bytes_of(turns_), bytes_of(low_)}) sum = io::checksum(part, sum);
   const std::vector<uint64_t> sums{sum};
-  save_file(path, std::vector{bytes_of(kMagic), bytes_of(facts), bytes_of(turns_), bytes_of(low_), bytes_of(sums)});
+  io::save_file(path, std::vector{bytes_of(kMagic), bytes_of(facts), bytes_of(turns_), bytes_of(low_), bytes_of(sums)});
 }
 
 LineIndex LineIndex::load(const std::string& path) {
-  const auto file = open_local_file(path);
+  const auto file = io::open_local_file(path);
   std::array<uint8_t, kMagic.size()> magic;
-  std::array<int64_t, 4> facts;
+  std::array<int64_t, 5> facts;
   constexpr size_t kHead = sizeof magic + sizeof facts;
   if (file->size() < static_cast<int64_t>(kHead + sizeof(uint64_t))) fail_loading(path);
   file->read_at(0, magic);
   file->read_at(sizeof magic, {reinterpret_cast<uint8_t*>(facts.data()), sizeof facts});
   const int64_t left = file->size() - static_cast<int64_t>(kHead + sizeof(uint64_t));
-  const auto [source_bytes, keeps_blank, turns, lines] = facts;
+  const auto [source_bytes, keeps_blank, turns, lines, mark] = facts;
   const bool fits = source_bytes >= 0 && (keeps_blank | 1) == 1 && turns >= 0 && turns <= left / 8 && lines >= 0 &&
                     lines <= source_bytes && turns * 8 + lines * 4 == left;
   if (std::memcmp(magic.data(), kMagic.data(), magic.size()) != 0 || !fits) fail_loading(path);
@@ -83,6 +84,7 @@ LineIndex LineIndex::load(const std::string& path) {
   LineIndex index;
   index.source_bytes_ = source_bytes;
   index.keeps_blank_ = keeps_blank == 1;
+  index.mark_ = static_cast<uint64_t>(mark);
   index.turns_.resize(static_cast<size_t>(turns));
   index.low_.resize(static_cast<size_t>(lines));
   uint64_t sum = 0;
@@ -93,9 +95,9 @@ LineIndex LineIndex::load(const std::string& path) {
   read(index.turns_.data(), index.turns_.size() * sizeof(int64_t));
   read(index.low_.data(), index.low_.size() * sizeof(uint32_t));
   read(&sum, sizeof sum);
-  uint64_t expected = checksum(magic);
-  expected = checksum({reinterpret_cast<const uint8_t*>(facts.data()), sizeof facts}, expected);
-  for (const auto& part : {bytes_of(index.turns_), bytes_of(index.low_)}) expected = checksum(part, expected);
+  uint64_t expected = io::checksum(magic);
+  expected = io::checksum({reinterpret_cast<const uint8_t*>(facts.data()), sizeof facts}, expected);
+  for (const auto& part : {bytes_of(index.turns_), bytes_of(index.low_)}) expected = io::checksum(part, expected);
   if (sum != expected || !std::is_sorted(index.turns_.begin(), index.turns_.end())) fail_loading(path);
   if (!index.turns_.empty() && (index.turns_.front() < 0 || index.turns_.back() > lines)) fail_loading(path);
   // Ranges must lie in the file and follow each other, whoever wrote the index.
@@ -109,8 +111,8 @@ LineIndex LineIndex::load(const std::string& path) {
   return index;
 }
 
-LineIndexBuilder::LineIndexBuilder(std::shared_ptr<const ByteSource> source, bool keep_blank) : source_(std::move(source)) {
-  if (open_stream(source_)->packed())
+LineIndexBuilder::LineIndexBuilder(std::shared_ptr<const io::ByteSource> source, bool keep_blank) : source_(std::move(source)) {
+  if (io::open_stream(source_)->packed())
     throw Error(ErrorKind::unavailable, source_->name() + " is packed, so its lines can only be read one after the other; unpack it, or "
                                                           "read it as a stream", source_->name());
   index_.source_bytes_ = source_->size();
@@ -161,4 +163,4 @@ LineIndex LineIndexBuilder::finish() {
   return std::move(index_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -14,7 +14,7 @@
 
 #include "io/byte_source.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 class LineIndex {
  public:
@@ -29,11 +29,13 @@ class LineIndex {
   size_t memory_bytes() const { return low_.size() * sizeof(uint32_t) + turns_.size() * sizeof(int64_t); }
 
   // How many lines stand in front of a byte of the file, blank ones among them, for messages: reads the file up to there.
-  static int64_t lines_before(const ByteSource& source, int64_t offset);
+  static int64_t lines_before(const io::ByteSource& source, int64_t offset);
 
   // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged index of this version.
-  void save(const std::string& path) const;
+  // `mark`: content_mark() of the source, for an index that nothing but its name ties to it; 0: none.
+  void save(const std::string& path, uint64_t mark = 0) const;
   static LineIndex load(const std::string& path);
+  uint64_t mark() const { return mark_; }  // that it was saved with
 
  private:
   friend class LineIndexBuilder;
@@ -44,6 +46,7 @@ class LineIndex {
   std::vector<int64_t> turns_;  // turns_[k]: the first line that begins at byte (k + 1) << 32 or behind it
   int64_t source_bytes_ = 0;
   bool keeps_blank_ = false;
+  uint64_t mark_ = 0;
 };
 
 // Makes the index step by step, so that the caller can report progress and stop. Cost: memory's speed for lines of some hundred bytes.
@@ -51,7 +54,7 @@ class LineIndex {
 class LineIndexBuilder {
  public:
   // Throws Error(unavailable) for content that is packed and Error(corrupt_data) for UTF-16, by their first bytes.
-  LineIndexBuilder(std::shared_ptr<const ByteSource> source, bool keep_blank);
+  LineIndexBuilder(std::shared_ptr<const io::ByteSource> source, bool keep_blank);
 
   bool step(int64_t bytes);  // looks at so many bytes more; false: that was the end. Throws what the source throws
   int64_t position() const { return position_; }
@@ -60,7 +63,7 @@ class LineIndexBuilder {
  private:
   void scan(const uint8_t* data, size_t bytes);
 
-  const std::shared_ptr<const ByteSource> source_;
+  const std::shared_ptr<const io::ByteSource> source_;
   LineIndex index_;
   std::unique_ptr<uint8_t[]> buffer_;
   int64_t position_ = 0;
@@ -68,4 +71,4 @@ class LineIndexBuilder {
   bool listed_ = false;  // the line at hand is in the index
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -7,7 +7,7 @@
 #include "millrace/error.h"
 #include "sources/line_files.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 constexpr size_t kBuffer = 256 << 10;
@@ -18,8 +18,11 @@ bool is_blank(const uint8_t* data, size_t bytes) {
 
 }  // namespace
 
-LineReader::LineReader(std::shared_ptr<const ByteSource> source, bool keep_blank, int64_t most_line_bytes)
-    : stream_(open_stream(source)), name_(source->name()), keep_blank_(keep_blank), most_line_bytes_(static_cast<size_t>(most_line_bytes)) {
+LineReader::LineReader(std::shared_ptr<const io::ByteSource> source, bool keep_blank, int64_t most_line_bytes)
+    : stream_(io::open_stream(source)),
+      name_(source->name()),
+      keep_blank_(keep_blank),
+      most_line_bytes_(static_cast<size_t>(most_line_bytes)) {
   buffer_.resize(kBuffer + kLinePadding);
   fill();
   constexpr uint8_t kMark[] = {0xEF, 0xBB, 0xBF};
@@ -79,4 +82,4 @@ bool LineReader::next(std::vector<Line>& lines, size_t most) {
   return !lines.empty();
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

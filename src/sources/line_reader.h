@@ -13,7 +13,7 @@
 
 #include "io/byte_stream.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 class LineReader {
  public:
@@ -24,7 +24,7 @@ class LineReader {
     int64_t number = 0;  // blank lines counted
   };
 
-  LineReader(std::shared_ptr<const ByteSource> source, bool keep_blank, int64_t most_line_bytes);
+  LineReader(std::shared_ptr<const io::ByteSource> source, bool keep_blank, int64_t most_line_bytes);
 
   // Up to `most` lines: those that are in the buffer, and at least one. False at the end.
   bool next(std::vector<Line>& lines, size_t most);
@@ -33,7 +33,7 @@ class LineReader {
   bool fill();
   size_t line_end();
 
-  const std::unique_ptr<ByteStream> stream_;
+  const std::unique_ptr<io::ByteStream> stream_;
   const std::string name_;
   const bool keep_blank_;
   const size_t most_line_bytes_;
@@ -44,4 +44,4 @@ class LineReader {
   bool too_long_ = false;                      // the line at begin_ is being passed over
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

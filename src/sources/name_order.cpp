@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 bool is_continuation(std::string_view text, size_t i) {
@@ -59,4 +59,4 @@ void sort_names(std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) names[i] = std::move(keyed[i].second);
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

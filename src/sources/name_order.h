@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::sources {
 
 void sort_names(std::vector<std::string>& names);
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -3,7 +3,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 void PathTable::append(std::string_view path) {
   characters_.insert(characters_.end(), path.begin(), path.end());
@@ -39,4 +39,4 @@ size_t PathTable::memory_bytes() const {
   return prefix_.capacity() + characters_.capacity() + ends_.capacity() * sizeof(uint64_t);
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace millrace {
+namespace millrace::sources {
 
 class PathTable {
  public:
@@ -32,4 +32,4 @@ class PathTable {
   std::vector<uint64_t> ends_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

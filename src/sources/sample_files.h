@@ -12,16 +12,16 @@
 #include "io/read_file.h"
 #include "sources/path_table.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 class SampleFiles {
  public:
   virtual ~SampleFiles() = default;
   virtual int64_t size() const = 0;
   virtual std::string name(int64_t index) const = 0;  // for messages
-  virtual void read(int64_t index, FileBuffer& into) const = 0;
+  virtual void read(int64_t index, io::FileBuffer& into) const = 0;
   // Of what is random about a sample, where that is not its index: streams number their samples anew in each run.
-  virtual void identify(SampleKey& /*key*/) const {}
+  virtual void identify(base::SampleKey& /*key*/) const {}
 };
 
 // Ordinary files.
@@ -30,10 +30,10 @@ class PathFiles final : public SampleFiles {
   explicit PathFiles(std::shared_ptr<const PathTable> paths) : paths_(std::move(paths)) {}
   int64_t size() const override { return static_cast<int64_t>(paths_->size()); }
   std::string name(int64_t index) const override { return paths_->path(static_cast<size_t>(index)); }
-  void read(int64_t index, FileBuffer& into) const override { read_file(name(index), into); }
+  void read(int64_t index, io::FileBuffer& into) const override { io::read_file(name(index), into); }
 
  private:
   const std::shared_ptr<const PathTable> paths_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 bool is_meta(std::string_view name) {
@@ -32,8 +32,8 @@ bool split_sample_name(std::string_view name, std::string& key, std::string& suf
   return true;
 }
 
-ShardReader::ShardReader(const std::shared_ptr<const ByteSource>& source, NameFilter filter)
-    : tar_(open_stream(source), source->name()), filter_(std::move(filter)) {}
+ShardReader::ShardReader(const std::shared_ptr<const io::ByteSource>& source, NameFilter filter)
+    : tar_(io::open_stream(source), source->name()), filter_(std::move(filter)) {}
 
 bool ShardReader::next(ShardFile& file) {
   while (tar_.next(file.entry)) {
@@ -44,4 +44,4 @@ bool ShardReader::next(ShardFile& file) {
   return false;
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

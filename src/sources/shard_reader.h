@@ -15,7 +15,7 @@
 #include "io/byte_source.h"
 #include "sources/tar_reader.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 struct ShardFile {
   std::string key, suffix;
@@ -27,7 +27,7 @@ class ShardReader {
   // May change a name before its key is looked for; false leaves the file out.
   using NameFilter = std::function<bool(std::string& name)>;
 
-  explicit ShardReader(const std::shared_ptr<const ByteSource>& source, NameFilter filter = {});
+  explicit ShardReader(const std::shared_ptr<const io::ByteSource>& source, NameFilter filter = {});
 
   bool next(ShardFile& file);  // false at the shard's end
   void read(std::span<uint8_t> into) { tar_.read(into); }  // content of the file that next() gave
@@ -44,4 +44,4 @@ class ShardReader {
 // False for names that belong to no sample.
 bool split_sample_name(std::string_view name, std::string& key, std::string& suffix);
 
-}  // namespace millrace
+}  // namespace millrace::sources

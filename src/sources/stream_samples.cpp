@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 int64_t StreamSamples::add(Sample sample) {
   const std::lock_guard lock(mutex_);
@@ -43,15 +43,15 @@ std::string StreamSamples::name(int64_t ticket) const {
   return found.source->name() + "/" + found.key;
 }
 
-void StreamSamples::read(int64_t ticket, FileBuffer& into) const {
+void StreamSamples::read(int64_t ticket, io::FileBuffer& into) const {
   const Sample found = sample(ticket);
   found.source->read_at(found.offset, into.resize(static_cast<size_t>(found.size)));
 }
 
-void StreamSamples::identify(SampleKey& key) const {
+void StreamSamples::identify(base::SampleKey& key) const {
   const Sample found = sample(key.index);
   key.index = found.number;
   key.occurrence = found.pass;
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -13,12 +13,12 @@
 #include "io/byte_source.h"
 #include "sources/sample_files.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 class StreamSamples final : public SampleFiles {
  public:
   struct Sample {
-    std::shared_ptr<const ByteSource> source;
+    std::shared_ptr<const io::ByteSource> source;
     int64_t offset = 0, size = 0;
     std::string key;
     int64_t number = 0;       // what its random numbers are drawn from, with `pass`
@@ -31,8 +31,8 @@ class StreamSamples final : public SampleFiles {
 
   int64_t size() const override;  // larger than any ticket
   std::string name(int64_t ticket) const override;
-  void read(int64_t ticket, FileBuffer& into) const override;
-  void identify(SampleKey& key) const override;
+  void read(int64_t ticket, io::FileBuffer& into) const override;
+  void identify(base::SampleKey& key) const override;
 
  private:
   Sample sample(int64_t ticket) const;
@@ -42,4 +42,4 @@ class StreamSamples final : public SampleFiles {
   int64_t first_ = 0;  // ticket of samples_.front()
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -13,10 +13,11 @@
 #include "millrace/error.h"
 #include "sources/shard_reader.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
-constexpr std::string_view kMagic = "millrace tar index 1\n";
+constexpr std::string_view kMagic = "millrace tar index 2\n", kWithoutMark = "millrace tar index 1\n";
+static_assert(kMagic.size() == kWithoutMark.size());
 
 // As Python's int() reads it, but for underscores and digits of other scripts: these stay files without a number.
 int64_t as_number(std::string_view text) {
@@ -76,7 +77,7 @@ class Decoder {
 
 }  // namespace
 
-TarIndex TarIndex::build(const std::shared_ptr<const ByteSource>& shard) {
+TarIndex TarIndex::build(const std::shared_ptr<const io::ByteSource>& shard) {
   ShardReader reader(shard);
   if (reader.packed())
     throw Error(ErrorKind::unavailable, shard->name() + " is packed, so its samples can only be read one after the other; unpack it, or "
@@ -109,6 +110,7 @@ TarIndex TarIndex::build(const std::shared_ptr<const ByteSource>& shard) {
     index.files_.push_back(place);
     index.ends_.back() = static_cast<int64_t>(index.files_.size());
   }
+  if (shard->is_here()) index.mark_ = content_mark(*shard);
   return index;
 }
 
@@ -128,11 +130,12 @@ const TarIndex::File* TarIndex::find(int64_t sample, std::span<const std::string
   return nullptr;
 }
 
-std::vector<uint8_t> TarIndex::encode() const {
+std::vector<uint8_t> TarIndex::encode(uint64_t mark) const {
   std::vector<uint8_t> bytes;
   bytes.reserve(64 + keys_.memory_bytes() + static_cast<size_t>(size()) * 16 + files_.size() * 32);
   put(bytes, kMagic.data(), kMagic.size());
   put(bytes, shard_bytes_);
+  put(bytes, static_cast<int64_t>(mark));
   put(bytes, static_cast<int64_t>(suffixes_.size()));
   for (const std::string& suffix : suffixes_) put(bytes, suffix);
   put(bytes, size());
@@ -143,30 +146,32 @@ std::vector<uint8_t> TarIndex::encode() const {
     for (const File& file : there)
       for (const int64_t number : {int64_t{file.suffix}, file.offset, file.size, file.number}) put(bytes, number);
   }
-  const uint64_t sum = checksum(bytes);
+  const uint64_t sum = io::checksum(bytes);
   put(bytes, &sum, sizeof sum);
   return bytes;
 }
 
-void TarIndex::save(const std::string& path) const {
-  const std::vector<uint8_t> bytes = encode();
-  save_file(path, std::vector<std::span<const uint8_t>>{bytes});
+void TarIndex::save(const std::string& path, uint64_t mark) const {
+  const std::vector<uint8_t> bytes = encode(mark != 0 ? mark : mark_);
+  io::save_file(path, std::vector<std::span<const uint8_t>>{bytes});
 }
 
 TarIndex TarIndex::load(const std::string& path) {
-  FileBuffer file;
-  read_file(path, file);
+  io::FileBuffer file;
+  io::read_file(path, file);
   const std::span<const uint8_t> all = file.bytes();
   Decoder decoder(all, path);
   if (all.size() < kMagic.size() + sizeof(uint64_t)) decoder.fail();
   const auto body = all.first(all.size() - sizeof(uint64_t));
   uint64_t sum;
   std::memcpy(&sum, all.data() + body.size(), sizeof sum);
-  if (std::memcmp(all.data(), kMagic.data(), kMagic.size()) != 0 || sum != checksum(body)) decoder.fail();
+  const std::string_view magic(reinterpret_cast<const char*>(all.data()), kMagic.size());
+  if ((magic != kMagic && magic != kWithoutMark) || sum != io::checksum(body)) decoder.fail();
 
   decoder.keep(body.subspan(kMagic.size()));
   TarIndex index;
   index.shard_bytes_ = decoder.number(0, INT64_MAX);
+  if (magic == kMagic) index.mark_ = static_cast<uint64_t>(decoder.number(INT64_MIN, INT64_MAX));
   for (int64_t i = decoder.count(8); i > 0; --i) index.suffixes_.emplace_back(decoder.text());
   const int64_t suffixes = static_cast<int64_t>(index.suffixes_.size());
   for (int64_t samples = decoder.count(16); samples > 0; --samples) {
@@ -185,4 +190,4 @@ TarIndex TarIndex::load(const std::string& path) {
   return index;
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

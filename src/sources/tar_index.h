@@ -15,7 +15,7 @@
 #include "io/byte_source.h"
 #include "sources/path_table.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 class TarIndex {
  public:
@@ -29,11 +29,14 @@ class TarIndex {
   };
 
   // Throws what TarReader throws, Error(unavailable) for a packed archive, and Error(corrupt_data) for a suffix that is twice in a sample.
-  static TarIndex build(const std::shared_ptr<const ByteSource>& shard);
+  static TarIndex build(const std::shared_ptr<const io::ByteSource>& shard);
 
-  // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged index of this version.
-  void save(const std::string& path) const;
+  // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged index of
+  // this version, or of the one before, which had no marks.
+  // `mark`: content_mark() of the shard, for an index that nothing but its name ties to it; 0: the one that build() took of a local shard.
+  void save(const std::string& path, uint64_t mark = 0) const;
   static TarIndex load(const std::string& path);
+  uint64_t mark() const { return mark_; }  // of what it was made of; 0: unknown
 
   int64_t size() const { return static_cast<int64_t>(keys_.size()); }  // samples
   std::string key(int64_t sample) const { return keys_.path(static_cast<size_t>(sample)); }
@@ -45,13 +48,14 @@ class TarIndex {
   const File* find(int64_t sample, std::span<const std::string> wanted) const;
 
  private:
-  std::vector<uint8_t> encode() const;
+  std::vector<uint8_t> encode(uint64_t mark) const;
 
   PathTable keys_;
   std::vector<std::string> suffixes_;
   std::vector<File> files_;
   std::vector<int64_t> ends_;  // of each sample's files
   int64_t shard_bytes_ = 0;
+  uint64_t mark_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

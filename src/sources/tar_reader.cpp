@@ -11,7 +11,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 constexpr int64_t kBlock = 512;
@@ -83,7 +83,7 @@ struct TarReader::Overrides {
   bool sparse = false;
 };
 
-TarReader::TarReader(std::unique_ptr<ByteStream> stream, std::string archive)
+TarReader::TarReader(std::unique_ptr<io::ByteStream> stream, std::string archive)
     : stream_(std::move(stream)), archive_(std::move(archive)) {}
 
 void TarReader::fail(const std::string& reason) const {
@@ -215,4 +215,4 @@ void TarReader::read_records(int64_t size, Overrides& overrides) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -18,7 +18,7 @@
 
 #include "io/byte_stream.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 inline constexpr int64_t kMostEntryBytes = int64_t{16} << 30;
 inline constexpr int64_t kMostNameBytes = 1 << 20;
@@ -32,7 +32,7 @@ struct TarEntry {
 
 class TarReader {
  public:
-  TarReader(std::unique_ptr<ByteStream> stream, std::string archive);
+  TarReader(std::unique_ptr<io::ByteStream> stream, std::string archive);
 
   bool next(TarEntry& entry);  // false at the end. What was not read of the entry before is skipped
   void read(std::span<uint8_t> into);  // the next bytes of the entry; never more than it has left
@@ -50,7 +50,7 @@ class TarReader {
   void skip_padding();
   [[noreturn]] void fail(const std::string& reason) const;
 
-  const std::unique_ptr<ByteStream> stream_;
+  const std::unique_ptr<io::ByteStream> stream_;
   const std::string archive_;
   int64_t header_ = 0;      // offset of the header in work
   int64_t left_ = 0;        // of the entry's content
@@ -58,4 +58,4 @@ class TarReader {
   bool ended_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -4,7 +4,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 TarSamples::TarSamples(std::vector<Shard> shards, std::vector<std::string> suffixes)
     : shards_(std::move(shards)), suffixes_(std::move(suffixes)) {
@@ -37,10 +37,10 @@ std::string TarSamples::name(int64_t index) const {
   return shard->source->name() + "/" + shard->index->key(sample) + "." + shard->index->suffixes()[file.suffix];
 }
 
-void TarSamples::read(int64_t index, FileBuffer& into) const {
+void TarSamples::read(int64_t index, io::FileBuffer& into) const {
   const auto [shard, sample] = place(index);
   const TarIndex::File& file = *shard->index->find(sample, suffixes_);
   shard->source->read_at(file.offset, into.resize(static_cast<size_t>(file.size)));
 }
 
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -11,12 +11,12 @@
 #include "sources/sample_files.h"
 #include "sources/tar_index.h"
 
-namespace millrace {
+namespace millrace::sources {
 
 class TarSamples final : public SampleFiles {
  public:
   struct Shard {
-    std::shared_ptr<const ByteSource> source;
+    std::shared_ptr<const io::ByteSource> source;
     std::shared_ptr<const TarIndex> index;
   };
 
@@ -25,7 +25,7 @@ class TarSamples final : public SampleFiles {
 
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   std::string name(int64_t index) const override;
-  void read(int64_t index, FileBuffer& into) const override;
+  void read(int64_t index, io::FileBuffer& into) const override;
 
  private:
   std::pair<const Shard*, int64_t> place(int64_t index) const;  // the shard, and the sample's number in it
@@ -35,4 +35,4 @@ class TarSamples final : public SampleFiles {
   std::vector<int64_t> ends_;  // of each shard's samples
 };
 
-}  // namespace millrace
+}  // namespace millrace::sources

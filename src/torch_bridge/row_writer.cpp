@@ -15,7 +15,7 @@
 #include "torch_bridge/sample_tree.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 namespace {
 
 namespace py = pybind11;
@@ -25,9 +25,9 @@ constexpr size_t kLargeRow = size_t{64} << 10;  // from here on, a system call f
 }  // namespace
 
 struct RowWriter::Impl final : SampleTree {
-  explicit Impl(const SharedRing& shared) : ring(shared) {}
+  explicit Impl(const core::SharedRing& shared) : ring(shared) {}
 
-  const SharedRing& ring;
+  const core::SharedRing& ring;
   int slot = -1;
   size_t reserved = 0, used = 0;
   bool fresh = false;  // this batch reaches beyond `reserved`, and its large rows bring the memory that they need
@@ -54,8 +54,8 @@ struct RowWriter::Impl final : SampleTree {
 // Gives every leaf its rows, one leaf after the other.
 void RowWriter::Impl::place(Node& node, size_t& end) {
   node.offset = end;
-  const size_t bytes = checked_mul(node.row_bytes, static_cast<size_t>(capacity), "batch");
-  end = aligned_field(checked_add(end, bytes, "batch"));
+  const size_t bytes = base::checked_mul(node.row_bytes, static_cast<size_t>(capacity), "batch");
+  end = core::aligned_field(base::checked_add(end, bytes, "batch"));
   for (Node& child : node.children) place(child, end);
 }
 
@@ -63,7 +63,7 @@ void RowWriter::Impl::place(Node& node, size_t& end) {
 void RowWriter::Impl::provide() {
   fresh = used > reserved;
   if (!fresh) return;
-  refuse_if_memory_is_short(used - reserved, "this batch");
+  core::refuse_if_memory_is_short(used - reserved, "this batch");
   provide(root);
 }
 
@@ -75,7 +75,7 @@ void RowWriter::Impl::provide(const Node& node) {
 
 void RowWriter::Impl::put_row(Node& node, const void* row_major, PyObject* /*owner*/) {
   if (brings_memory(node)) ring.write(slot, row_offset(node), row_major, node.row_bytes);
-  else copy_row(row(node), row_major, node.row_bytes, used);
+  else core::copy_row(row(node), row_major, node.row_bytes, used);
 }
 
 void RowWriter::Impl::put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) {
@@ -130,7 +130,7 @@ py::object RowWriter::Impl::describe(const Node& node) const {
   return py::make_tuple("field", kind, node.offset, static_cast<int>(node.element), py::tuple(py::cast(node.sizes)));
 }
 
-RowWriter::RowWriter(const SharedRing& ring) : impl_(std::make_unique<Impl>(ring)) {}
+RowWriter::RowWriter(const core::SharedRing& ring) : impl_(std::make_unique<Impl>(ring)) {}
 RowWriter::~RowWriter() = default;
 
 void RowWriter::begin(int slot, size_t reserved, int64_t capacity) {
@@ -143,7 +143,7 @@ void RowWriter::begin(int slot, size_t reserved, int64_t capacity) {
 }
 
 bool RowWriter::add(PyObject* sample) {
-  const StageScope scope(Stage::collate);
+  const trace::StageScope scope(trace::Stage::collate);
   Impl& w = *impl_;
   const bool written = w.rows >= w.capacity ? false : w.rows == 0 ? w.start(sample) : w.write(w.root, sample, false);
   if (written) {
@@ -176,4 +176,4 @@ PyObject* RowWriter::objects() const {
   return all.release().ptr();
 }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

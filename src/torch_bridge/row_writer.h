@@ -17,13 +17,13 @@
 
 struct _object;  // PyObject
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
 struct PythonError {};  // a Python exception is set
 
 class RowWriter {
  public:
-  explicit RowWriter(const SharedRing& ring);  // which must outlive it
+  explicit RowWriter(const core::SharedRing& ring);  // which must outlive it
   ~RowWriter();
   RowWriter(const RowWriter&) = delete;
   RowWriter& operator=(const RowWriter&) = delete;
@@ -48,4 +48,4 @@ class RowWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

@@ -19,7 +19,7 @@
 
 #include "torch_bridge/sample_tree.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 namespace {
 
 namespace py = pybind11;
@@ -172,4 +172,4 @@ PyObject* convert_sample(PyObject* sample, PyObject* others) {
 
 bool ranges_are_heard() { return at::hasCallbacks(); }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

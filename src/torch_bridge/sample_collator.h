@@ -8,7 +8,7 @@
 
 struct _object;  // PyObject
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
 // A new reference, or null without an error: default_collate is to be asked, for the batch or for what is wrong with it. So it is while
 // a mode of torch's is active (set_default_device() is one), which may make other tensors. Throws PythonError.
@@ -21,4 +21,4 @@ _object* convert_sample(_object* sample, _object* others);
 // Whether a profiler, or whoever else, listens to the ranges that torch's record_function() tells of.
 bool ranges_are_heard();
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

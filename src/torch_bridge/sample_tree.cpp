@@ -13,7 +13,7 @@
 #include "torch_bridge/scalar_type.h"
 #include "torch_bridge/tensor.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 namespace {
 
 namespace py = pybind11;
@@ -23,7 +23,7 @@ constexpr int kMaxDepth = 32;
 // The element type of what torch.as_tensor makes of such an array; Undefined for what it refuses.
 at::ScalarType element_of(const py::dtype& type) {
   if (const char order = type.byteorder(); order != '=' && order != '|') return at::ScalarType::Undefined;
-  const auto known = dtype_of(type.kind(), static_cast<size_t>(type.itemsize()));
+  const auto known = base::dtype_of(type.kind(), static_cast<size_t>(type.itemsize()));
   return known ? scalar_type(*known) : at::ScalarType::Undefined;
 }
 
@@ -223,4 +223,4 @@ bool SampleTree::write(Node& node, PyObject* value, bool exact_keys) {
   return false;
 }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

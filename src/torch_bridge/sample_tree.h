@@ -17,7 +17,7 @@
 
 #include "torch_bridge/row_writer.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
 struct SampleNode {
   enum class Kind : uint8_t { tensor, array, numpy_scalar, python_float, python_int, python_bool, object, dict, tuple, list, named };
@@ -69,4 +69,4 @@ class SampleTree {
   bool write_array(Node& node, const pybind11::object& array);
 };
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

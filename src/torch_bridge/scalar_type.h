@@ -6,27 +6,27 @@
 #include "base/dtype.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
-inline at::ScalarType scalar_type(DType type) {
+inline at::ScalarType scalar_type(base::DType type) {
   switch (type) {
-    case DType::u8: return at::kByte;
-    case DType::i64: return at::kLong;
-    case DType::f16: return at::kHalf;
-    case DType::bf16: return at::kBFloat16;
-    case DType::f32: return at::kFloat;
-    case DType::f64: return at::kDouble;
-    case DType::b8: return at::kBool;
-    case DType::i8: return at::kChar;
-    case DType::i16: return at::kShort;
-    case DType::i32: return at::kInt;
-    case DType::u16: return at::kUInt16;
-    case DType::u32: return at::kUInt32;
-    case DType::u64: return at::kUInt64;
-    case DType::c64: return at::kComplexFloat;
-    case DType::c128: return at::kComplexDouble;
+    case base::DType::u8: return at::kByte;
+    case base::DType::i64: return at::kLong;
+    case base::DType::f16: return at::kHalf;
+    case base::DType::bf16: return at::kBFloat16;
+    case base::DType::f32: return at::kFloat;
+    case base::DType::f64: return at::kDouble;
+    case base::DType::b8: return at::kBool;
+    case base::DType::i8: return at::kChar;
+    case base::DType::i16: return at::kShort;
+    case base::DType::i32: return at::kInt;
+    case base::DType::u16: return at::kUInt16;
+    case base::DType::u32: return at::kUInt32;
+    case base::DType::u64: return at::kUInt64;
+    case base::DType::c64: return at::kComplexFloat;
+    case base::DType::c128: return at::kComplexDouble;
   }
   throw Error(ErrorKind::invalid_argument, "unknown element type");
 }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

@@ -18,7 +18,7 @@
 #include "core/numa.h"
 #include "torch_bridge/scalar_type.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 namespace {
 
 // A view that leaves more of its memory unused than this is not worth its strides.
@@ -26,18 +26,18 @@ constexpr int64_t kMostGaps = 16;
 
 // Element types that are nothing but numbers side by side.
 bool plain_element(at::ScalarType type) {
-  return std::any_of(std::begin(kDTypes), std::end(kDTypes), [type](DType known) { return scalar_type(known) == type; });
+  return std::any_of(std::begin(base::kDTypes), std::end(base::kDTypes), [type](base::DType known) { return scalar_type(known) == type; });
 }
 
-size_t bytes_of(const std::vector<int64_t>& sizes, DType type) {
-  size_t bytes = dtype_bytes(type);
-  for (const int64_t size : sizes) bytes = checked_mul(bytes, static_cast<size_t>(size), "batch");
+size_t bytes_of(const std::vector<int64_t>& sizes, base::DType type) {
+  size_t bytes = base::dtype_bytes(type);
+  for (const int64_t size : sizes) bytes = base::checked_mul(bytes, static_cast<size_t>(size), "batch");
   return bytes;
 }
 
 }  // namespace
 
-PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DType type) {
+PyObject* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes, base::DType type) {
   const size_t needed = bytes_of(sizes, type);
   if (lease.size_bytes() < needed)
     throw Error(ErrorKind::invalid_argument, "a slot of " + std::to_string(lease.size_bytes()) + " bytes cannot hold a tensor of " +
@@ -47,7 +47,7 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
     tensor.set_(static_cast<at::Tensor*>(owner.get())->storage(), 0, sizes);
     return THPVariable_Wrap(tensor);
   }
-  auto held = std::make_unique<Lease>(std::move(lease));
+  auto held = std::make_unique<core::Lease>(std::move(lease));
   // The deleter owns the lease; it runs without the GIL, on any thread.
   at::Tensor tensor = at::from_blob(held->data(), sizes, [lease_ptr = held.get()](void*) { delete lease_ptr; },
                                     at::TensorOptions().dtype(scalar_type(type)));
@@ -55,9 +55,9 @@ PyObject* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DTyp
   return THPVariable_Wrap(tensor);
 }
 
-BlockSource torch_blocks(bool page_locked, int node) {
+core::BlockSource torch_blocks(bool page_locked, int node) {
   return [page_locked, node](size_t bytes) {
-    const NearNode near(node);
+    const core::NearNode near(node);
     at::Tensor memory;
     for (bool locked = page_locked;; locked = false) {
       try {
@@ -70,7 +70,7 @@ BlockSource torch_blocks(bool page_locked, int node) {
       throw Error(ErrorKind::system, "there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size",
                   {}, -1, ENOMEM);
     auto owner = std::make_shared<at::Tensor>(std::move(memory));
-    return MemoryBlock(static_cast<uint8_t*>(owner->data_ptr()), bytes, owner);
+    return core::MemoryBlock(static_cast<uint8_t*>(owner->data_ptr()), bytes, owner);
   };
 }
 
@@ -78,7 +78,7 @@ PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, 
   const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type));
   const size_t bytes = at::detail::computeStorageNbytesContiguous(field.sizes, options.dtype().itemsize());
   uint8_t* data = base + field.offset;
-  if (field.strides.empty() && (copy || bytes < kSmallFieldBytes)) {
+  if (field.strides.empty() && (copy || bytes < core::kSmallFieldBytes)) {
     at::Tensor tensor = at::empty(field.sizes, options);
     std::memcpy(tensor.data_ptr(), data, bytes);
     return THPVariable_Wrap(tensor);
@@ -119,13 +119,13 @@ TensorSpan::TensorSpan(PyObject* value) : held_(std::make_unique<HeldTensor>()) 
 TensorSpan::~TensorSpan() = default;
 TensorSpan::TensorSpan(TensorSpan&&) noexcept = default;
 
-PyObject* new_tensor(const std::vector<int64_t>& sizes, DType type, void** data) {
+PyObject* new_tensor(const std::vector<int64_t>& sizes, base::DType type, void** data) {
   at::Tensor tensor = at::empty(sizes, at::TensorOptions().dtype(scalar_type(type)));
   *data = tensor.data_ptr();
   return THPVariable_Wrap(tensor);
 }
 
-RowTable tensor_rows(PyObject* object) {
+collate::RowTable tensor_rows(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   const auto item = static_cast<size_t>(tensor.itemsize());
   const size_t end = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item,
@@ -135,4 +135,4 @@ RowTable tensor_rows(PyObject* object) {
           tensor.stride(0) * static_cast<int64_t>(item)};
 }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

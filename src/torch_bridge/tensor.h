@@ -13,16 +13,16 @@
 
 struct _object;  // PyObject
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
 // The tensor lives in the lease's memory; the lease ends when the tensor's last view dies, on whatever thread that is.
 // Throws Error(invalid_argument) when the lease is smaller than the sizes need.
-_object* tensor_from_lease(Lease lease, const std::vector<int64_t>& sizes, DType type);
+_object* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes, base::DType type);
 
 // Blocks that are tensors' memory, from torch's allocator, page-locked or not; a lease of one becomes that tensor itself, so that
 // torch's own copies to a device keep its memory from being used again too early, as they do for pin_memory(). Page-locked memory
 // that cannot be had is ordinary memory instead. `node`: the NUMA node that it should lie on; -1: any.
-BlockSource torch_blocks(bool page_locked, int node);
+core::BlockSource torch_blocks(bool page_locked, int node);
 
 // A field of a batch in memory that `keeper` keeps; `type` is torch's number of the element type (c10::ScalarType), `strides` are in
 // elements, none for row-major. With `copy`, or when it is small (kSmallFieldBytes), the tensor is a copy in memory of its own.
@@ -58,10 +58,10 @@ class TensorSpan {
 bool is_plain_tensor(_object* value);
 
 // Memory of torch's own; `*data` is where to write, valid while the tensor lives.
-_object* new_tensor(const std::vector<int64_t>& sizes, DType type, void** data);
+_object* new_tensor(const std::vector<int64_t>& sizes, base::DType type, void** data);
 
 // Where the rows (along the first dimension) of a strided CPU tensor lie at this moment: its owner may resize it or give it other
 // memory. `base` is null when its memory ends before its last row does.
-RowTable tensor_rows(_object* tensor);
+collate::RowTable tensor_rows(_object* tensor);
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

@@ -9,15 +9,15 @@
 #include "core/fork_guard.h"
 #include "torch_bridge/tensor_device.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 namespace {
 
 // Smaller ones are not worth asking the driver about: they travel together, through staging memory.
-constexpr size_t kAskFrom = kSmallFieldBytes;
+constexpr size_t kAskFrom = core::kSmallFieldBytes;
 
 // What keeps a tensor's memory, and drops it on any thread without the GIL.
-HostBlock block_of(const TensorSpan& span, const at::Tensor& tensor) {
-  HostBlock block{span.data(), span.size_bytes(), nullptr, false};
+device::HostBlock block_of(const TensorSpan& span, const at::Tensor& tensor) {
+  device::HostBlock block{span.data(), span.size_bytes(), nullptr, false};
   if (block.bytes < kAskFrom || block.data != tensor.const_data_ptr() || !tensor.is_pinned()) return block;
   block.page_locked = true;
   block.keeper = std::make_shared<at::Storage>(tensor.storage());
@@ -28,15 +28,15 @@ HostBlock block_of(const TensorSpan& span, const at::Tensor& tensor) {
 
 struct TensorCopier::Impl {
   explicit Impl(std::shared_ptr<TensorDevice> to) : device(std::move(to)), copier(device) {}
-  const uint64_t generation = fork_generation();
+  const uint64_t generation = core::fork_generation();
   const std::shared_ptr<TensorDevice> device;
-  BatchCopier copier;
+  device::BatchCopier copier;
   TensorDevice::Current before{};  // enter()
 };
 
 TensorCopier::TensorCopier(std::shared_ptr<TensorDevice> device) : impl_(std::make_unique<Impl>(std::move(device))) {}
 TensorCopier::~TensorCopier() {
-  if (impl_->generation != fork_generation()) {
+  if (impl_->generation != core::fork_generation()) {
     static_cast<void>(impl_.release());
     return;
   }
@@ -46,12 +46,12 @@ TensorCopier::~TensorCopier() {
 
 std::vector<PyObject*> TensorCopier::copy(const std::vector<PyObject*>& tensors) {
   std::vector<TensorSpan> spans;
-  std::vector<HostBlock> blocks;
+  std::vector<device::HostBlock> blocks;
   for (PyObject* object : tensors) {
     const TensorSpan& span = spans.emplace_back(object);
     blocks.push_back(block_of(span, THPVariable_Unpack(object)));
   }
-  std::vector<DeviceBlock> copied;
+  std::vector<device::DeviceBlock> copied;
   {
     const pybind11::gil_scoped_release release;
     copied = impl_->copier.copy(blocks);
@@ -62,30 +62,30 @@ std::vector<PyObject*> TensorCopier::copy(const std::vector<PyObject*>& tensors)
   return result;
 }
 
-BatchCopier::Ticket TensorCopier::seal() {
+device::BatchCopier::Ticket TensorCopier::seal() {
   const pybind11::gil_scoped_release release;
   return impl_->copier.seal();
 }
 
-void TensorCopier::hand_out(const BatchCopier::Ticket& ticket, const std::vector<PyObject*>& tensors) {
+void TensorCopier::hand_out(const device::BatchCopier::Ticket& ticket, const std::vector<PyObject*>& tensors) {
   std::vector<at::Tensor> mine;
   for (PyObject* object : tensors) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     if (tensor.device() == impl_->device->where() && tensor.has_storage()) mine.push_back(tensor);
   }
   const pybind11::gil_scoped_release release;
-  const StreamId consumer = impl_->device->current_stream();
+  const device::StreamId consumer = impl_->device->current_stream();
   impl_->copier.hand_out(ticket, {}, consumer);
   for (const at::Tensor& tensor : mine) impl_->device->used_on(tensor, consumer);
 }
 
-BatchCopier::Ticket TensorCopier::moment() {
+device::BatchCopier::Ticket TensorCopier::moment() {
   const pybind11::gil_scoped_release release;
   return impl_->copier.moment(impl_->device->current_stream());
 }
 
-void TensorCopier::wait_for(const BatchCopier::Ticket& ticket) {
-  if (impl_->generation != fork_generation()) return;
+void TensorCopier::wait_for(const device::BatchCopier::Ticket& ticket) {
+  if (impl_->generation != core::fork_generation()) return;
   const pybind11::gil_scoped_release release;
   impl_->copier.wait_for(ticket);
 }
@@ -96,12 +96,12 @@ void TensorCopier::enter() {
 void TensorCopier::leave() { impl_->device->enter(impl_->before); }
 
 void TensorCopier::close() {
-  if (impl_->generation == fork_generation()) impl_->copier.close();
+  if (impl_->generation == core::fork_generation()) impl_->copier.close();
 }
 
-StreamId TensorCopier::stream() const { return impl_->copier.stream(); }
+device::StreamId TensorCopier::stream() const { return impl_->copier.stream(); }
 int TensorCopier::device_index() const { return impl_->device->where().index(); }
 int TensorCopier::device_type() const { return static_cast<int>(impl_->device->where().type()); }
 std::string TensorCopier::lock_failure() const { return impl_->device->lock_failure(); }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

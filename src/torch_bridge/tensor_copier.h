@@ -13,7 +13,7 @@
 
 struct _object;  // PyObject
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
 class TensorDevice;
 
@@ -28,19 +28,19 @@ class TensorCopier {
   // types and strides, for use on stream(). Page-locked tensors are kept until they have been read, all others are read at once.
   // Throws Error(invalid_argument) for other tensors; what torch throws when the device's memory is full.
   std::vector<_object*> copy(const std::vector<_object*>& tensors);
-  BatchCopier::Ticket seal();
+  device::BatchCopier::Ticket seal();
   // The current stream of the device waits for the ticket; tensors on the device are marked as used there, others passed over.
-  void hand_out(const BatchCopier::Ticket& ticket, const std::vector<_object*>& tensors);
+  void hand_out(const device::BatchCopier::Ticket& ticket, const std::vector<_object*>& tensors);
   // A moment behind what was queued on the current stream of the device; and: waits for it.
-  BatchCopier::Ticket moment();
-  void wait_for(const BatchCopier::Ticket& ticket);
+  device::BatchCopier::Ticket moment();
+  void wait_for(const device::BatchCopier::Ticket& ticket);
   void close();  // without the GIL
 
   // From enter() to leave() what the calling thread queues goes to stream(), between the copies and the seal.
   void enter();
   void leave();
 
-  StreamId stream() const;
+  device::StreamId stream() const;
   int device_index() const;
   int device_type() const;  // torch's number of it
   std::string lock_failure() const;  // why host memory could not be page-locked; empty while it could
@@ -50,4 +50,4 @@ class TensorCopier {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

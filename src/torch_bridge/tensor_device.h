@@ -13,19 +13,19 @@
 #include "device/batch_copier.h"
 #include "torch_bridge/tensor.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 
-class TensorDevice : public Device {
+class TensorDevice : public device::Device {
  public:
   virtual at::Device where() const = 0;  // of its tensors
   // A tensor over the block, row-major or with the field's strides; owns its part of the memory.
-  virtual at::Tensor tensor(const DeviceBlock& block, const TensorField& field) = 0;
-  using Device::used_on;
-  virtual void used_on(const at::Tensor& tensor, StreamId stream) = 0;
+  virtual at::Tensor tensor(const device::DeviceBlock& block, const TensorField& field) = 0;
+  using device::Device::used_on;
+  virtual void used_on(const at::Tensor& tensor, device::StreamId stream) = 0;
   // Makes the stream the calling thread's current one, and this device its current device; returns what they were before.
   struct Current {
     int device_index;
-    StreamId stream;  // of this device
+    device::StreamId stream;  // of this device
   };
   virtual Current enter(Current current) = 0;
   // Why host memory could not be page-locked; empty while it could.
@@ -35,4 +35,4 @@ class TensorDevice : public Device {
 // `device`: with an index, and of an accelerator that torch was built with and finds here; else Error(unavailable).
 std::shared_ptr<TensorDevice> torch_device(at::Device device);
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

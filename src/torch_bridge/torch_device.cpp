@@ -13,12 +13,12 @@
 #include "millrace/error.h"
 #include "torch_bridge/tensor_device.h"
 
-namespace millrace {
+namespace millrace::torch_bridge {
 namespace {
 
 using c10::impl::VirtualGuardImpl;
 
-struct TorchEvent : DeviceEvent {
+struct TorchEvent : device::DeviceEvent {
   TorchEvent(VirtualGuardImpl guard, c10::DeviceIndex index) : impl(guard), device_index(index) {}
   ~TorchEvent() override {
     if (event != nullptr) impl.destroyEvent(event, device_index);
@@ -28,13 +28,13 @@ struct TorchEvent : DeviceEvent {
   void* event = nullptr;  // made by the first record()
 };
 
-struct TorchMemory : DeviceMemory {
+struct TorchMemory : device::DeviceMemory {
   explicit TorchMemory(at::Tensor memory) : bytes(std::move(memory)) {}
   void* data() const override { return bytes.data_ptr(); }
   at::Tensor bytes;
 };
 
-struct TorchHostMemory : HostMemory {
+struct TorchHostMemory : device::HostMemory {
   explicit TorchHostMemory(at::Tensor memory) : bytes(std::move(memory)) {}
   uint8_t* data() const override { return static_cast<uint8_t*>(bytes.data_ptr()); }
   at::Tensor bytes;
@@ -48,23 +48,23 @@ at::Tensor host_bytes(size_t bytes, bool page_locked) {
 // that one only: a new stream for each epoch would take new device memory for each.
 class IdleStreams {
  public:
-  StreamId take(const VirtualGuardImpl& impl, at::Device device) {
+  device::StreamId take(const VirtualGuardImpl& impl, at::Device device) {
     const std::lock_guard lock(mutex_);
-    std::vector<StreamId>& idle = idle_[{device.type(), device.index()}];
+    std::vector<device::StreamId>& idle = idle_[{device.type(), device.index()}];
     if (idle.empty()) return impl.getStreamFromGlobalPool(device).id();
-    const StreamId stream = idle.back();
+    const device::StreamId stream = idle.back();
     idle.pop_back();
     return stream;
   }
-  void put(at::Device device, const std::vector<StreamId>& streams) {
+  void put(at::Device device, const std::vector<device::StreamId>& streams) {
     const std::lock_guard lock(mutex_);
-    std::vector<StreamId>& idle = idle_[{device.type(), device.index()}];
+    std::vector<device::StreamId>& idle = idle_[{device.type(), device.index()}];
     idle.insert(idle.end(), streams.begin(), streams.end());
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<at::DeviceType, at::DeviceIndex>, std::vector<StreamId>> idle_;
+  std::map<std::pair<at::DeviceType, at::DeviceIndex>, std::vector<device::StreamId>> idle_;
 };
 IdleStreams& idle_streams = *new IdleStreams;  // never destroyed: copiers may end after static destructors ran
 
@@ -74,44 +74,44 @@ class TorchDevice final : public TensorDevice {
   ~TorchDevice() override { idle_streams.put(device_, streams_); }
 
   at::Device where() const override { return device_; }
-  StreamId new_stream() override { return streams_.emplace_back(idle_streams.take(impl_, device_)); }
-  StreamId current_stream() override { return impl_.getStream(device_).id(); }
-  void* native_stream(StreamId id) override { return stream(id).native_handle(); }
+  device::StreamId new_stream() override { return streams_.emplace_back(idle_streams.take(impl_, device_)); }
+  device::StreamId current_stream() override { return impl_.getStream(device_).id(); }
+  void* native_stream(device::StreamId id) override { return stream(id).native_handle(); }
 
   Current enter(Current current) override {
-    const StreamId before = impl_.exchangeStream(stream(current.stream)).id();
+    const device::StreamId before = impl_.exchangeStream(stream(current.stream)).id();
     const auto index = static_cast<c10::DeviceIndex>(current.device_index);
     return {impl_.exchangeDevice(at::Device(device_.type(), index)).index(), before};
   }
 
-  std::unique_ptr<DeviceEvent> new_event() override { return std::make_unique<TorchEvent>(impl_, device_.index()); }
-  void record(DeviceEvent& event, StreamId on) override {
+  std::unique_ptr<device::DeviceEvent> new_event() override { return std::make_unique<TorchEvent>(impl_, device_.index()); }
+  void record(device::DeviceEvent& event, device::StreamId on) override {
     auto& mine = static_cast<TorchEvent&>(event);
     impl_.record(&mine.event, stream(on), device_.index(), c10::EventFlag::PYTORCH_DEFAULT);
   }
-  void wait(StreamId waiting, DeviceEvent& event) override {
+  void wait(device::StreamId waiting, device::DeviceEvent& event) override {
     if (void* mine = static_cast<TorchEvent&>(event).event) impl_.block(mine, stream(waiting));
   }
-  bool is_done(DeviceEvent& event) override {
+  bool is_done(device::DeviceEvent& event) override {
     void* mine = static_cast<TorchEvent&>(event).event;
     return mine == nullptr || impl_.queryEvent(mine);
   }
-  void synchronize(DeviceEvent& event) override {
+  void synchronize(device::DeviceEvent& event) override {
     if (void* mine = static_cast<TorchEvent&>(event).event) impl_.synchronizeEvent(mine);
   }
 
-  std::unique_ptr<DeviceMemory> allocate(size_t bytes, StreamId on) override {
+  std::unique_ptr<device::DeviceMemory> allocate(size_t bytes, device::StreamId on) override {
     const c10::StreamGuard guard(stream(on));
     return std::make_unique<TorchMemory>(
         at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).device(device_)));
   }
-  void used_on(DeviceMemory& memory, StreamId by) override { used_on(static_cast<TorchMemory&>(memory).bytes, by); }
-  void used_on(const at::Tensor& tensor, StreamId by) override {
+  void used_on(device::DeviceMemory& memory, device::StreamId by) override { used_on(static_cast<TorchMemory&>(memory).bytes, by); }
+  void used_on(const at::Tensor& tensor, device::StreamId by) override {
     impl_.recordDataPtrOnStream(tensor.storage().data_ptr(), stream(by));
   }
 
   // torch's allocator of page-locked memory keeps what it has, so only the first batches ask the system.
-  std::unique_ptr<HostMemory> allocate_host(size_t bytes) override {
+  std::unique_ptr<device::HostMemory> allocate_host(size_t bytes) override {
     if (lock_failure().empty()) {
       try {
         return std::make_unique<TorchHostMemory>(host_bytes(bytes, true));
@@ -127,7 +127,7 @@ class TorchDevice final : public TensorDevice {
     return lock_failure_;
   }
 
-  void copy_to_device(void* to, const void* from, size_t bytes, StreamId on) override {
+  void copy_to_device(void* to, const void* from, size_t bytes, device::StreamId on) override {
     const c10::StreamGuard guard(stream(on));
     const auto size = static_cast<int64_t>(bytes);
     const auto options = at::TensorOptions().dtype(at::kByte);
@@ -137,7 +137,7 @@ class TorchDevice final : public TensorDevice {
 
   // A tensor of its own over the storage, and no view: views share a version counter, so writing into one field in place would
   // spoil what autograd saved of another.
-  at::Tensor tensor(const DeviceBlock& block, const TensorField& field) override {
+  at::Tensor tensor(const device::DeviceBlock& block, const TensorField& field) override {
     const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type)).device(device_);
     const auto offset = static_cast<int64_t>(block.offset / options.dtype().itemsize());
     at::Tensor tensor = at::empty({0}, options);
@@ -148,11 +148,11 @@ class TorchDevice final : public TensorDevice {
   }
 
  private:
-  c10::Stream stream(StreamId id) const { return c10::Stream(c10::Stream::UNSAFE, device_, id); }
+  c10::Stream stream(device::StreamId id) const { return c10::Stream(c10::Stream::UNSAFE, device_, id); }
 
   const at::Device device_;
   const VirtualGuardImpl impl_;
-  std::vector<StreamId> streams_;  // given back at the end
+  std::vector<device::StreamId> streams_;  // given back at the end
   mutable std::mutex mutex_;  // guards what follows
   std::string lock_failure_;
 };
@@ -161,4 +161,4 @@ class TorchDevice final : public TensorDevice {
 
 std::shared_ptr<TensorDevice> torch_device(at::Device device) { return std::make_shared<TorchDevice>(device); }
 
-}  // namespace millrace
+}  // namespace millrace::torch_bridge

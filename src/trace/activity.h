@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-namespace millrace {
+namespace millrace::trace {
 
 enum class Doing : uint8_t { nothing, reading, making };  // reading: up to the header and the draws; making: decoding and transforms
 
@@ -25,11 +25,13 @@ class Activity {
   };
 
   void begin(int64_t index) {
-    const int64_t now = now_ns();
+    const int64_t now = base::now_ns();
     write(Doing::reading, index, now, now);
   }
-  void step(Doing doing) { write(doing, index_.load(std::memory_order_relaxed), now_ns(), sample_ns_.load(std::memory_order_relaxed)); }
-  void end() { write(Doing::nothing, -1, now_ns(), 0); }
+  void step(Doing doing) {
+    write(doing, index_.load(std::memory_order_relaxed), base::now_ns(), sample_ns_.load(std::memory_order_relaxed));
+  }
+  void end() { write(Doing::nothing, -1, base::now_ns(), 0); }
 
   Moment now() const {
     for (int attempt = 0; attempt < 100; ++attempt) {
@@ -70,4 +72,4 @@ class ActiveSample {
   Activity& activity_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::trace

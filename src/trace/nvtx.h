@@ -5,6 +5,6 @@
 
 namespace millrace::cuda {
 
-const RangeSink* nvtx_sink();  // null in a build without CUDA
+const trace::RangeSink* nvtx_sink();  // null in a build without CUDA
 
 }  // namespace millrace::cuda

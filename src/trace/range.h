@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-namespace millrace {
+namespace millrace::trace {
 
 struct RangeSink {
   void (*begin)(const char* name) noexcept;  // ranges of a thread are nested
@@ -29,4 +29,4 @@ class TraceRange {
   const RangeSink* const sink_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::trace

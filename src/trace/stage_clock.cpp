@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace millrace {
+namespace millrace::trace {
 
 thread_local constinit StageClock* current_stage_clock = nullptr;
 
@@ -116,7 +116,7 @@ StageReading read_row(const StageRow& row) {
   });
   result.until_ns = since;
   if (result.born_ns == 0 || result.stage == Stage::ended) return result;
-  result.until_ns = std::max(since, now_ns());
+  result.until_ns = std::max(since, base::now_ns());
   result.wall_ns[static_cast<size_t>(result.stage)] += result.until_ns - since;
   return result;
 }
@@ -144,7 +144,7 @@ std::shared_ptr<StageClock> StageClock::attach(Stage stage) {
   if (row_.born_ns.load(std::memory_order_relaxed) == 0) {
     const Writing writing(row_.version);
     stage_ = stage;
-    since_ns_ = cpu_since_ns_ = now_ns();
+    since_ns_ = cpu_since_ns_ = base::now_ns();
     put(row_.born_ns, since_ns_);
     put(row_.since_ns, since_ns_);
     put(row_.stage, static_cast<int64_t>(stage));
@@ -162,7 +162,7 @@ void StageClock::attach_here() {
   if (thread_ != &this_thread) {
     thread_ = &this_thread;
     cpu_base_ns_ = thread_cpu_ns();
-    cpu_since_ns_ = now_ns();
+    cpu_since_ns_ = base::now_ns();
     pending_ns_ = {};
   }
 }
@@ -179,7 +179,7 @@ Stage StageClock::enter(Stage stage, int64_t now) {
   int64_t cpu = 0;
   if (own && reads_cpu) {  // before the stage begins: a thread often loses its CPU as it comes back from the system
     cpu = thread_cpu_ns();
-    now = now_ns();
+    now = base::now_ns();
   }
   now = std::max(now, since_ns_);
   const int64_t spent = now - since_ns_;
@@ -271,7 +271,7 @@ void StageClock::restart() {
   ends_ = false;
   first_wait_ns_.store(0, std::memory_order_relaxed);
   stage_ = Stage::step;
-  since_ns_ = cpu_since_ns_ = now_ns();
+  since_ns_ = cpu_since_ns_ = base::now_ns();
   cpu_base_ns_ = thread_cpu_ns();
   thread_ = &this_thread;
   put(row_.born_ns, since_ns_);
@@ -289,4 +289,4 @@ std::deque<StageClock::Step> StageClock::steps() const {
   return steps_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::trace

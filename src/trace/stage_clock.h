@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 
-namespace millrace {
+namespace millrace::trace {
 
 // Of those that make batches up to `idle`; the rest is the consumer's, whose thread may make batches, too.
 enum class Stage : uint8_t {
@@ -88,7 +88,7 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   static void detach(std::shared_ptr<StageClock> before = nullptr);
 
   // The attached thread: into `stage`; returns the one it comes from. Does nothing once ended.
-  Stage enter(Stage stage) { return enter(stage, now_ns()); }
+  Stage enter(Stage stage) { return enter(stage, base::now_ns()); }
   Stage enter(Stage stage, int64_t now);
   void end() { enter(Stage::ended); }
 
@@ -170,4 +170,4 @@ class StageLife {
   const std::shared_ptr<StageClock> clock_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::trace

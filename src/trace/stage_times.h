@@ -12,7 +12,7 @@
 #include "trace/range.h"
 #include "trace/stage_clock.h"
 
-namespace millrace {
+namespace millrace::trace {
 
 class StageTimes {
  public:
@@ -30,11 +30,11 @@ class StageTimes {
 class StageTimer {
  public:
   StageTimer(StageTimes* times, Stage stage)
-      : range_(stage_name(stage)), times_(times), stage_(stage), clock_(current_stage_clock), start_(times || clock_ ? now_ns() : 0),
+      : range_(stage_name(stage)), times_(times), stage_(stage), clock_(current_stage_clock), start_(times || clock_ ? base::now_ns() : 0),
         before_(clock_ ? clock_->enter(stage, start_) : stage) {}
   ~StageTimer() {
     if (!times_ && !clock_) return;
-    const int64_t now = now_ns();
+    const int64_t now = base::now_ns();
     if (times_) times_->add(stage_, now - start_);
     if (clock_) clock_->enter(before_, now);
   }
@@ -50,4 +50,4 @@ class StageTimer {
   const Stage before_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::trace

@@ -9,7 +9,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -78,7 +78,7 @@ HWY_INLINE VU32 mixed(const VU32 (&pixels)[Filter::kTaps][Filter::kTaps], VF rig
 }
 
 template <class Filter>
-HWY_INLINE void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const size_t lanes = hn::Lanes(df);
@@ -94,7 +94,7 @@ HWY_INLINE void map_by(const AffineMap& map, ImageView window, std::span<const i
     const VF center = hn::Add(hn::PromoteTo(df, hn::LoadU(d32, columns.data() + done)), hn::Set(df, 0.5));
     const VF x = hn::Add(hn::Add(hn::Mul(x_step, center), x_row), x_shift);
     const VF y = hn::Add(hn::Add(hn::Mul(y_step, center), y_row), y_shift);
-    const Around<kTaps> along(x, map.left, window.width, kPixelBytes), down(y, map.top, window.height, stride);
+    const Around<kTaps> along(x, map.left, window.width, base::kPixelBytes), down(y, map.top, window.height, stride);
     VU32 pixels[kTaps][kTaps];
     for (int j = 0; j < kTaps; ++j)
       for (int i = 0; i < kTaps; ++i) pixels[j][i] = hn::GatherOffset(du32, first_pixel, hn::Add(down.at[j], along.at[i]));
@@ -104,12 +104,12 @@ HWY_INLINE void map_by(const AffineMap& map, ImageView window, std::span<const i
     const auto inside = hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
     const auto shown = hn::Ne(hn::DemoteTo(d32, hn::IfThenElseZero(inside, hn::Set(df, 1))), hn::Zero(d32));
     const VU32 result = hn::IfThenElse(hn::RebindMask(du32, shown), colors, fill);
-    hn::StoreU(hn::BitCast(bytes, result), bytes, out + done * kPixelBytes);
+    hn::StoreU(hn::BitCast(bytes, result), bytes, out + done * base::kPixelBytes);
   }
-  scalar::map_smooth(map, window, columns.subspan(done), row, out + done * kPixelBytes);
+  scalar::map_smooth(map, window, columns.subspan(done), row, out + done * base::kPixelBytes);
 }
 
-void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   if (map.interpolation == Interpolation::bilinear) map_by<Linear>(map, window, columns, row, out);
   else map_by<Cubic>(map, window, columns, row, out);
 }
@@ -118,19 +118,19 @@ void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t>
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::transforms {
 
 HWY_EXPORT(map_smooth);
 
-void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   // Pixels are found by 32-bit offsets; no picture that fits the pixel limits comes near.
   if (window.stride_bytes * window.height > INT32_MAX) return scalar::map_smooth(map, window, columns, row, out);
   HWY_DYNAMIC_DISPATCH(map_smooth)(map, window, columns, row, out);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms
 #endif  // HWY_ONCE

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 double radians(double degrees) { return degrees * (std::numbers::pi / 180); }
@@ -44,4 +44,4 @@ InverseAffine affine_inverse(const AffineParams& affine, const Center& center, P
   return m;
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -7,7 +7,7 @@
 #include "transforms/params.h"
 #include "transforms/step_geometry.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 using Center = std::optional<std::array<double, 2>>;  // (x, y) in pixels; missing: the middle of the picture
 
@@ -17,4 +17,4 @@ InverseAffine rotation_inverse(double angle, const Center& center, PictureSize s
 // torchvision's v2.functional.affine; v1 differs from it in the last bits of f64.
 InverseAffine affine_inverse(const AffineParams& affine, const Center& center, PictureSize size);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 int64_t fixed_16(double v, double most) { return static_cast<int64_t>(std::floor(std::clamp(v, -most, most) * 65536.0 + 0.5)); }
 
-void map_nearest(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_nearest(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   const InverseAffine& m = map.inverse;
   // Larger steps leave the picture at once; with these, steps times positions fit 64 bits.
   const auto step = [](double v) { return fixed_16(v, 1e5); };
@@ -21,10 +21,10 @@ void map_nearest(const AffineMap& map, ImageView window, std::span<const int32_t
     // The window has every pixel of the picture that is asked for, so what lies outside of it lies outside of the picture.
     const int64_t x = ((first_x + step_x * column) >> 16) - map.left, y = ((first_y + step_y * column) >> 16) - map.top;
     if (x >= 0 && x < window.width && y >= 0 && y < window.height)
-      std::memcpy(out, window.row(static_cast<int32_t>(y)) + x * kPixelBytes, kPixelBytes);
+      std::memcpy(out, window.row(static_cast<int32_t>(y)) + x * base::kPixelBytes, base::kPixelBytes);
     else
       std::memcpy(out, map.fill.data(), 3);
-    out += kPixelBytes;
+    out += base::kPixelBytes;
   }
 }
 
@@ -42,7 +42,7 @@ struct Cubic {
 };
 
 template <class Filter>
-void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const double row_center = row + 0.5;
@@ -51,7 +51,7 @@ void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> col
     const double x = m[0] * center + m[1] * row_center + m[2], y = m[3] * center + m[4] * row_center + m[5];
     if (x < 0 || x >= map.picture.width || y < 0 || y >= map.picture.height) {
       std::memcpy(out, map.fill.data(), 3);
-      out += kPixelBytes;
+      out += base::kPixelBytes;
       continue;
     }
     const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
@@ -60,7 +60,7 @@ void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> col
     int32_t offsets[kTaps];
     const uint8_t* rows[kTaps];
     for (int i = 0; i < kTaps; ++i) {
-      offsets[i] = std::clamp(first_x + i, 0, window.width - 1) * kPixelBytes;
+      offsets[i] = std::clamp(first_x + i, 0, window.width - 1) * base::kPixelBytes;
       rows[i] = window.row(std::clamp(first_y + i, 0, window.height - 1));
     }
     for (int c = 0; c < 3; ++c) {
@@ -71,22 +71,22 @@ void map_by(const AffineMap& map, ImageView window, std::span<const int32_t> col
       }
       out[c] = static_cast<uint8_t>(std::clamp(Filter::between(down, y - 0.5 - top), 0.0, 255.0));
     }
-    out += kPixelBytes;
+    out += base::kPixelBytes;
   }
 }
 
 }  // namespace
 
 namespace scalar {
-void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   if (map.interpolation == Interpolation::bilinear) map_by<Linear>(map, window, columns, row, out);
   else map_by<Cubic>(map, window, columns, row, out);
 }
 }  // namespace scalar
 
-void map_row(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_row(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
   if (map.interpolation == Interpolation::nearest) map_nearest(map, window, columns, row, out);
   else map_smooth(map, window, columns, row, out);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

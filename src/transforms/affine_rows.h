@@ -11,16 +11,16 @@
 #include "base/geometry.h"
 #include "transforms/sample_plan.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 // Makes the pixels (columns[i], row) of the mapped picture from `window`, the part of the input that begins at (map.left, map.top).
 // Negative entries (a padding's) give any pixel.
-void map_row(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out);
+void map_row(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out);
 
 // The bilinear and bicubic kinds alone.
-void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out);
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out);
 namespace scalar {
-void map_smooth(const AffineMap& map, ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out);
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out);
 }  // namespace scalar
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -16,7 +16,7 @@
 #include "transforms/weighted_sum.inl"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -99,7 +99,7 @@ class AnyBlend {
 template <class BlendOf>
 HWY_INLINE void blend(const BlendOf& source, int32_t width, bool clamp, uint8_t* out) {
   for (int32_t x = 0; x < width; x += kLanes) {
-    const int64_t at = int64_t{std::min(x, width - kLanes)} * kPixelBytes;  // the last vector overlaps the one before
+    const int64_t at = int64_t{std::min(x, width - kLanes)} * base::kPixelBytes;  // the last vector overlaps the one before
     Channels c = source.at(at);
     if (clamp) c = clamped(c);
     const V32 pixels = hn::Or(c.r, hn::Or(hn::ShiftLeft<8>(c.g), hn::ShiftLeft<16>(c.b)));
@@ -159,7 +159,7 @@ void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, v
   auto* const b = static_cast<float*>(planes[2]);
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
-    const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * kPixelBytes));
+    const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * base::kPixelBytes));
     hn::StoreU(red.of(channel_of<0>(pixels)), df, r + at);
     hn::StoreU(green.of(channel_of<1>(pixels)), df, g + at);
     hn::StoreU(blue.of(channel_of<2>(pixels)), df, b + at);
@@ -171,7 +171,7 @@ void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, vo
   const hn::FixedTag<uint8_t, kLanes> bytes;
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
-    const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * kPixelBytes));
+    const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * base::kPixelBytes));
     hn::StoreU(hn::DemoteTo(bytes, channel_of<0>(pixels)), bytes, static_cast<uint8_t*>(planes[0]) + at);
     hn::StoreU(hn::DemoteTo(bytes, channel_of<1>(pixels)), bytes, static_cast<uint8_t*>(planes[1]) + at);
     hn::StoreU(hn::DemoteTo(bytes, channel_of<2>(pixels)), bytes, static_cast<uint8_t*>(planes[2]) + at);
@@ -188,7 +188,7 @@ HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, c
   auto* const b = static_cast<float*>(planes[2]);
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
-    Channels c = source.at(int64_t{at} * kPixelBytes);
+    Channels c = source.at(int64_t{at} * base::kPixelBytes);
     if (clamp) c = clamped(c);
     hn::StoreU(red.of(c.r), df, r + at);
     hn::StoreU(green.of(c.g), df, g + at);
@@ -212,11 +212,11 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::transforms {
 
 HWY_EXPORT(blend_rows);
 HWY_EXPORT(blend_to_planes);
@@ -229,7 +229,7 @@ void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs,
 
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   if (table.math_is_exact) HWY_DYNAMIC_DISPATCH(store_row_f32)(row, width, table, planes);
-  else if (table.type == DType::u8) HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
+  else if (table.type == base::DType::u8) HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
   else scalar::store_row(row, width, table, planes);
 }
 
@@ -239,9 +239,9 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
 }
 
 bool math_gives_table(const ValueTable& table) {
-  if (table.type != DType::f32) return false;
-  std::array<uint8_t, 256 * kPixelBytes> every_byte;
-  for (size_t i = 0; i < every_byte.size(); ++i) every_byte[i] = static_cast<uint8_t>(i / kPixelBytes);
+  if (table.type != base::DType::f32) return false;
+  std::array<uint8_t, 256 * base::kPixelBytes> every_byte;
+  for (size_t i = 0; i < every_byte.size(); ++i) every_byte[i] = static_cast<uint8_t>(i / base::kPixelBytes);
   std::array<std::array<float, 256>, 3> values;
   void* const planes[3] = {values[0].data(), values[1].data(), values[2].data()};
   HWY_DYNAMIC_DISPATCH(store_row_f32)(every_byte.data(), 256, table, planes);
@@ -250,5 +250,5 @@ bool math_gives_table(const ValueTable& table) {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms
 #endif  // HWY_ONCE

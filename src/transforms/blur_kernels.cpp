@@ -11,7 +11,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -53,11 +53,11 @@ void weigh_along(const float* in, size_t step, std::span<const float> weights, s
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::transforms {
 
 HWY_EXPORT(weigh_down);
 HWY_EXPORT(weigh_along);
@@ -89,5 +89,5 @@ void weigh_along(const float* in, size_t step, std::span<const float> weights, s
 }
 
 }  // namespace scalar
-}  // namespace millrace
+}  // namespace millrace::transforms
 #endif  // HWY_ONCE

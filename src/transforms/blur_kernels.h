@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace millrace {
+namespace millrace::transforms {
 
 // out[i] = sum over t of weights[t] * rows[t * stride + i], for i in [begin, end).
 void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin, size_t end, float* out);
@@ -21,4 +21,4 @@ void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> we
 void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end, uint8_t* out);
 }  // namespace scalar
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -7,7 +7,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 template <class... Ts> struct Overloaded : Ts... { using Ts::operator()...; };
@@ -75,12 +75,18 @@ class Check {
   size_t position_;
 };
 
+template <class T>
+void check_tensor_resize(const T& t, const Check& check) {
+  check.require(!t.of_tensor || t.interpolation != Interpolation::nearest,
+                "a tensor is resized bilinear or bicubic; resize to the nearest before the conversion to a tensor");
+}
 void check_arguments(const RandomResizedCrop& t, const Check& check) {
   check.positive_size(t.height, t.width);
   check.require(std::isfinite(t.scale_max) && t.scale_min >= 0 && t.scale_min <= t.scale_max,
                 "scale must be (min, max) with 0 <= min <= max, as fractions of the picture's area");
   check.require(std::isfinite(t.ratio_max) && t.ratio_min > 0 && t.ratio_min <= t.ratio_max,
                 "ratio must be (min, max) with 0 < min <= max, as width / height");
+  check_tensor_resize(t, check);
 }
 void check_arguments(const Resize& t, const Check& check) {
   check.require(t.height > 0 && t.width >= 0, "height and width must be > 0");
@@ -89,6 +95,7 @@ void check_arguments(const Resize& t, const Check& check) {
   check.require(t.max_size == 0 || t.max_size > t.height,
                 "max_size = " + std::to_string(t.max_size) +
                     " must be strictly greater than the requested size for the smaller edge size = " + std::to_string(t.height));
+  check_tensor_resize(t, check);
 }
 void check_arguments(const CenterCrop& t, const Check& check) { check.positive_size(t.height, t.width); }
 void check_arguments(const RandomCrop& t, const Check& check) {
@@ -226,4 +233,4 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
   return chain;
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -9,7 +9,7 @@
 
 #include "millrace/transform_spec.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose,
                                  ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur>;
@@ -35,4 +35,4 @@ struct Chain {
 // Throws Error(invalid_argument) naming the transform, the rule and the remedy.
 Chain check_chain(const std::vector<TransformSpec>& chain);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

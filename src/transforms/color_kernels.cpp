@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -72,12 +72,12 @@ HWY_INLINE void change_row(DU d, const uint8_t* in, int32_t width, uint8_t* out,
   const hn::Repartition<uint8_t, DU> bytes;
   int32_t x = 0;
   for (; x + lanes <= width; x += lanes) {
-    const int64_t at = int64_t{x} * kPixelBytes;
+    const int64_t at = int64_t{x} * base::kPixelBytes;
     hn::StoreU(hn::BitCast(bytes, change(hn::BitCast(d, hn::LoadU(bytes, in + at)))), bytes, out + at);
   }
   if (x == width) return;
   HWY_ALIGN uint8_t rest[HWY_MAX_BYTES] = {};
-  const int64_t at = int64_t{x} * kPixelBytes, count = int64_t{width} * kPixelBytes - at;
+  const int64_t at = int64_t{x} * base::kPixelBytes, count = int64_t{width} * base::kPixelBytes - at;
   std::memcpy(rest, in + at, count);
   hn::Store(hn::BitCast(bytes, change(hn::BitCast(d, hn::Load(bytes, rest)))), bytes, rest);
   std::memcpy(out + at, rest, count);
@@ -117,10 +117,10 @@ uint64_t sum_of_grey(const uint8_t* row, int32_t width) {
   auto sums = hn::Zero(du64);
   int32_t x = 0;
   for (; x + lanes <= width; x += lanes) {
-    const L::VU grey = L::grey(hn::BitCast(du32, hn::LoadU(bytes, row + int64_t{x} * kPixelBytes)));
+    const L::VU grey = L::grey(hn::BitCast(du32, hn::LoadU(bytes, row + int64_t{x} * base::kPixelBytes)));
     sums = hn::Add(sums, hn::SumsOf8(hn::BitCast(bytes, grey)));
   }
-  return hn::GetLane(hn::SumOfLanes(du64, sums)) + scalar::sum_of_grey(row + int64_t{x} * kPixelBytes, width - x);
+  return hn::GetLane(hn::SumOfLanes(du64, sums)) + scalar::sum_of_grey(row + int64_t{x} * base::kPixelBytes, width - x);
 }
 
 // ---- hue: f32 where Pillow keeps f32, f64 where it computes in f64. Its divisions by constants are products here; kernels_test and
@@ -189,11 +189,11 @@ void shift_hue(const uint8_t* in, int32_t width, uint8_t shift, uint8_t* out) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::transforms {
 
 HWY_EXPORT(blend_with_level);
 HWY_EXPORT(blend_with_grey);
@@ -211,5 +211,5 @@ void shift_hue(const uint8_t* in, int32_t width, uint8_t shift, uint8_t* out) {
 }
 uint64_t sum_of_grey(const uint8_t* row, int32_t width) { return HWY_DYNAMIC_DISPATCH(sum_of_grey)(row, width); }
 
-}  // namespace millrace
+}  // namespace millrace::transforms
 #endif  // HWY_ONCE

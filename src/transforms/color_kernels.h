@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::transforms {
 
 // Image.blend with a picture of one grey: grey + factor * (v - grey), cut off at 0 and 255 and rounded down. Brightness, contrast.
 void blend_with_level(const uint8_t* in, int32_t width, uint8_t level, float factor, uint8_t* out);
@@ -27,4 +27,4 @@ void shift_hue(const uint8_t* in, int32_t width, uint8_t shift, uint8_t* out);
 uint64_t sum_of_grey(const uint8_t* row, int32_t width);
 }  // namespace scalar
 
-}  // namespace millrace
+}  // namespace millrace::transforms

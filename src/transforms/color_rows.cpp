@@ -2,7 +2,7 @@
 
 #include "transforms/color_kernels.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out) {
   for (const ColorStep& step : steps) {
@@ -18,10 +18,10 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
   }
 }
 
-uint8_t mean_grey(ImageView picture) {
+uint8_t mean_grey(base::ImageView picture) {
   uint64_t sum = 0;
   for (int32_t y = 0; y < picture.height; ++y) sum += sum_of_grey(picture.row(y), picture.width);
   return static_cast<uint8_t>(static_cast<double>(sum) / (double(picture.width) * picture.height) + 0.5);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

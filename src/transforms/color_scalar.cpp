@@ -5,7 +5,7 @@
 #include "base/geometry.h"
 #include "transforms/color_kernels.h"
 
-namespace millrace::scalar {
+namespace millrace::transforms::scalar {
 namespace {
 
 uint8_t grey_of(const uint8_t* pixel) {
@@ -55,18 +55,18 @@ void from_hsv(Hsv c, uint8_t* pixel) {
 }  // namespace
 
 void blend_with_level(const uint8_t* in, int32_t width, uint8_t level, float factor, uint8_t* out) {
-  for (int64_t i = 0; i < int64_t{width} * kPixelBytes; ++i) out[i] = blended(level, in[i], factor);
+  for (int64_t i = 0; i < int64_t{width} * base::kPixelBytes; ++i) out[i] = blended(level, in[i], factor);
 }
 
 void blend_with_grey(const uint8_t* in, int32_t width, float factor, uint8_t* out) {
-  for (int32_t x = 0; x < width; ++x, in += kPixelBytes, out += kPixelBytes) {
+  for (int32_t x = 0; x < width; ++x, in += base::kPixelBytes, out += base::kPixelBytes) {
     const uint8_t grey = grey_of(in);
     for (int c = 0; c < 3; ++c) out[c] = blended(grey, in[c], factor);
   }
 }
 
 void shift_hue(const uint8_t* in, int32_t width, uint8_t shift, uint8_t* out) {
-  for (int32_t x = 0; x < width; ++x, in += kPixelBytes, out += kPixelBytes) {
+  for (int32_t x = 0; x < width; ++x, in += base::kPixelBytes, out += base::kPixelBytes) {
     Hsv color = to_hsv(in);
     color.h = static_cast<uint8_t>(color.h + shift);
     from_hsv(color, out);
@@ -75,8 +75,8 @@ void shift_hue(const uint8_t* in, int32_t width, uint8_t shift, uint8_t* out) {
 
 uint64_t sum_of_grey(const uint8_t* row, int32_t width) {
   uint64_t sum = 0;
-  for (int32_t x = 0; x < width; ++x, row += kPixelBytes) sum += grey_of(row);
+  for (int32_t x = 0; x < width; ++x, row += base::kPixelBytes) sum += grey_of(row);
   return sum;
 }
 
-}  // namespace millrace::scalar
+}  // namespace millrace::transforms::scalar

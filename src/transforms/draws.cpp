@@ -9,13 +9,13 @@
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
-double uniform(Philox& random, const Range& range) { return random.uniform(range.min, range.max); }
+double uniform(base::Philox& random, const Range& range) { return random.uniform(range.min, range.max); }
 
 // torchvision's RandomResizedCrop.get_params.
-Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, Philox random) {
+base::Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, base::Philox random) {
   const double area = static_cast<double>(in.width) * in.height;
   const double log_min = std::log(t.ratio_min), log_max = std::log(t.ratio_max);
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -23,13 +23,13 @@ Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, Philox random
     const double ratio = std::exp(random.uniform(log_min, log_max));
     const double w = std::nearbyint(std::sqrt(target * ratio)), h = std::nearbyint(std::sqrt(target / ratio));
     if (w < 1 || w > in.width || h < 1 || h > in.height) continue;
-    Rect box{0, 0, static_cast<int32_t>(w), static_cast<int32_t>(h)};
+    base::Rect box{0, 0, static_cast<int32_t>(w), static_cast<int32_t>(h)};
     box.top = static_cast<int32_t>(random.integer(0, in.height - box.height + 1));
     box.left = static_cast<int32_t>(random.integer(0, in.width - box.width + 1));
     return box;
   }
   // No luck: the largest central box of an allowed ratio. Its short side is at least one pixel, where torchvision would fail.
-  Rect box{0, 0, in.width, in.height};
+  base::Rect box{0, 0, in.width, in.height};
   const double ratio = static_cast<double>(in.width) / in.height;
   if (ratio < t.ratio_min) box.height = std::clamp(round_half_even(in.width / t.ratio_min), 1, in.height);
   else if (ratio > t.ratio_max) box.width = std::clamp(round_half_even(in.height * t.ratio_max), 1, in.width);
@@ -39,20 +39,20 @@ Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, Philox random
 }
 
 // torchvision's RandomCrop.get_params, on the padded picture.
-Rect draw_crop(const RandomCrop& t, PictureSize in, Philox random) {
+base::Rect draw_crop(const RandomCrop& t, PictureSize in, base::Philox random) {
   const PictureSize full = padded(in, padding_of(t, in));
   if (full.height < t.height || full.width < t.width)
     throw Error(ErrorKind::invalid_argument, "Required crop size " + text({t.width, t.height}) +
                                                  " is larger than input image size " + text(full) +
                                                  "; use a smaller size, padding, or pad_if_needed=True");
-  Rect box{0, 0, t.width, t.height};
+  base::Rect box{0, 0, t.width, t.height};
   if (full.height > t.height) box.top = static_cast<int32_t>(random.integer(0, full.height - t.height + 1));
   if (full.width > t.width) box.left = static_cast<int32_t>(random.integer(0, full.width - t.width + 1));
   return box;
 }
 
 // A factor for each property that is asked for, and these in a random order: torchvision's order of all four, with gaps closed.
-ColorJitterParams draw_colors(const ColorJitter& t, Philox random) {
+ColorJitterParams draw_colors(const ColorJitter& t, base::Philox random) {
   ColorJitterParams color;
   int count = 0;
   const auto draw = [&](ColorOp op, const std::optional<Range>& range, double& factor) {
@@ -68,7 +68,7 @@ ColorJitterParams draw_colors(const ColorJitter& t, Philox random) {
   return color;
 }
 
-AffineParams draw_affine(const RandomAffine& t, PictureSize in, Philox random) {
+AffineParams draw_affine(const RandomAffine& t, PictureSize in, base::Philox random) {
   AffineParams affine;
   affine.angle = uniform(random, t.degrees);
   if (t.translate) {
@@ -94,10 +94,10 @@ struct Drawer {
   const PictureStep& step;
   PictureSize in;
   int orientation;
-  const SampleKey& key;
+  const base::SampleKey& key;
   std::vector<OpParams>& out;
 
-  Philox random() const { return Philox(key, step.op); }
+  base::Philox random() const { return base::Philox(key, step.op); }
   OpParams& decide(OpParams::Kind kind) const {
     OpParams& decided = out.emplace_back();
     decided.kind = kind;
@@ -114,10 +114,10 @@ struct Drawer {
   void operator()(const VerticalFlip& t) const { decide_if(OpParams::Kind::flip_vertical, t.p); }
   void operator()(const ExifTranspose&) const { decide(OpParams::Kind::orientation).orientation = orientation; }
   // What is certain draws nothing.
-  static bool applies(double p, Philox& random) { return p >= 1 || random.uniform() < p; }
+  static bool applies(double p, base::Philox& random) { return p >= 1 || random.uniform() < p; }
   void operator()(const ColorJitter& t) const {
     OpParams& decided = decide(OpParams::Kind::color_jitter);
-    Philox draws = random();
+    base::Philox draws = random();
     decided.applied = applies(t.p, draws);
     if (decided.applied) decided.color = draw_colors(t, draws);
   }
@@ -135,7 +135,7 @@ struct Drawer {
   }
   void operator()(const GaussianBlur& t) const {
     OpParams& decided = decide(OpParams::Kind::blur);
-    Philox draws = random();
+    base::Philox draws = random();
     decided.applied = applies(t.p, draws);
     if (!decided.applied) return;
     require_room_for_blur(t, in);
@@ -147,12 +147,12 @@ struct Drawer {
 };
 
 // torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture both ways is erased.
-OpParams draw_erase(const EraseStep& step, PictureSize in, const SampleKey& key) {
+OpParams draw_erase(const EraseStep& step, PictureSize in, const base::SampleKey& key) {
   const RandomErasing& t = step.spec;
   OpParams decided;
   decided.kind = OpParams::Kind::erase;
   decided.op = step.op;
-  Philox random(key, step.op);
+  base::Philox random(key, step.op);
   if (random.uniform() >= t.p) return decided;
   for (int attempt = 0; attempt < 10 && !decided.applied; ++attempt) {
     const double area = static_cast<double>(in.width) * in.height * uniform(random, t.scale);
@@ -174,7 +174,7 @@ OpParams draw_erase(const EraseStep& step, PictureSize in, const SampleKey& key)
 
 }  // namespace
 
-SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const SampleKey& key) {
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const base::SampleKey& key) {
   SampleParams params;
   params.ops.reserve(chain.steps.size() + chain.erasing.size());
   PictureSize size = stored;
@@ -187,4 +187,4 @@ SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation
   return params;
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -8,9 +8,9 @@
 #include "transforms/params.h"
 #include "transforms/step_geometry.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 // Throws Error(invalid_argument) where torchvision raises an exception for a picture that is too small.
-SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const SampleKey& key);
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const base::SampleKey& key);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -8,15 +8,15 @@
 #include "base/half.h"
 #include "base/philox.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
-void store(float value, DType type, std::byte* out) {
+void store(float value, base::DType type, std::byte* out) {
   const auto put = [out](auto v) { std::memcpy(out, &v, sizeof(v)); };
   switch (type) {
-    case DType::f16: return put(to_f16(value));
-    case DType::bf16: return put(to_bf16(value));
-    case DType::f64: return put(static_cast<double>(value));
+    case base::DType::f16: return put(base::to_f16(value));
+    case base::DType::bf16: return put(base::to_bf16(value));
+    case base::DType::f64: return put(static_cast<double>(value));
     default: return put(value);
   }
 }
@@ -41,7 +41,7 @@ class Values {
 }  // namespace
 
 std::array<float, 4> normal_block(uint64_t noise, uint64_t block) {
-  const auto words = Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+  const auto words = base::Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
                                    {static_cast<uint32_t>(noise), static_cast<uint32_t>(noise >> 32)});
   std::array<float, 4> normals;
   for (int i = 0; i < 4; i += 2) {
@@ -53,11 +53,11 @@ std::array<float, 4> normal_block(uint64_t noise, uint64_t block) {
   return normals;
 }
 
-void erase(std::span<const Erasure> erasures, PictureSize size, DType type, void* out) {
-  const size_t element = dtype_bytes(type);
+void erase(std::span<const Erasure> erasures, PictureSize size, base::DType type, void* out) {
+  const size_t element = base::dtype_bytes(type);
   for (const Erasure& erasure : erasures) {
     Values values(erasure);
-    const Rect& box = erasure.box;
+    const base::Rect& box = erasure.box;
     for (int channel = 0; channel < 3; ++channel)
       for (int32_t y = box.top; y < box.bottom(); ++y) {
         std::byte* to = static_cast<std::byte*>(out) + ((size_t(channel) * size.height + y) * size.width + box.left) * element;
@@ -66,4 +66,4 @@ void erase(std::span<const Erasure> erasures, PictureSize size, DType type, void
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -12,11 +12,11 @@
 #include "base/dtype.h"
 #include "transforms/placed_steps.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 // `out`: three dense planes of `size`, of a float type, at any address.
-void erase(std::span<const Erasure> erasures, PictureSize size, DType type, void* out);
+void erase(std::span<const Erasure> erasures, PictureSize size, base::DType type, void* out);
 
 std::array<float, 4> normal_block(uint64_t noise, uint64_t block);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -12,7 +12,7 @@
 #include "transforms/step_geometry.h"
 #include "transforms/value_table.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 struct ImagePipeline::Scratch {
   SamplePlan plan;
@@ -51,7 +51,7 @@ class CheckedPipeline final : public ImagePipeline {
     table_.math_is_exact = math_gives_table(table_);
   }
 
-  DType output_type() const override { return table_.type; }
+  base::DType output_type() const override { return table_.type; }
   std::optional<OutputShape> fixed_shape() const override {
     if (!fixed_) return std::nullopt;
     return OutputShape{3, fixed_->height, fixed_->width};
@@ -59,7 +59,7 @@ class CheckedPipeline final : public ImagePipeline {
   bool needs_orientation() const override { return chain_.needs_orientation(); }
   const Chain& chain() const override { return chain_; }
 
-  SampleParams draw(int32_t width, int32_t height, int orientation, const SampleKey& key) const override {
+  SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key) const override {
     check_picture(width, height);
     return draw_params(chain_, {width, height}, orientation, key);
   }
@@ -70,8 +70,8 @@ class CheckedPipeline final : public ImagePipeline {
     return {scratch.plan.region, {3, scratch.plan.out.height, scratch.plan.out.width}};
   }
 
-  void apply(ImageView region, Scratch& scratch, void* out) const override {
-    const Rect& need = scratch.plan.region;
+  void apply(base::ImageView region, Scratch& scratch, void* out) const override {
+    const base::Rect& need = scratch.plan.region;
     if (region.width != need.width || region.height != need.height)
       throw Error(ErrorKind::invalid_argument,
                   "apply() got " + std::to_string(region.height) + " x " + std::to_string(region.width) +
@@ -96,4 +96,4 @@ std::unique_ptr<ImagePipeline::Scratch, void (*)(ImagePipeline::Scratch*)> Image
   return {new Scratch, [](Scratch* scratch) { delete scratch; }};
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -21,7 +21,7 @@
 #include "millrace/transform_spec.h"
 #include "transforms/params.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 struct Chain;  // chain.h
 
@@ -36,14 +36,14 @@ class ImagePipeline {
   static std::unique_ptr<ImagePipeline> create(std::vector<TransformSpec> chain);
   virtual ~ImagePipeline() = default;
 
-  virtual DType output_type() const = 0;
+  virtual base::DType output_type() const = 0;
   // The output's size when it is the same for every picture.
   virtual std::optional<OutputShape> fixed_shape() const = 0;
   virtual bool needs_orientation() const = 0;  // the chain starts with ExifTranspose
   virtual const Chain& chain() const = 0;      // for those who run the same decisions elsewhere
 
   // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation().
-  virtual SampleParams draw(int32_t width, int32_t height, int orientation, const SampleKey& key) const = 0;
+  virtual SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key) const = 0;
 
   struct Plan;     // opaque: the geometry of one sample
   struct Scratch;  // opaque: intermediate rows, reused from sample to sample; one per thread
@@ -51,14 +51,14 @@ class ImagePipeline {
 
   // What to decode, and what comes out. The plan lives in `scratch` until the next call to plan().
   struct Need {
-    Rect region;  // of the stored picture; never empty
+    base::Rect region;  // of the stored picture; never empty
     OutputShape shape;
   };
   virtual Need plan(int32_t width, int32_t height, const SampleParams& params, Scratch& scratch) const = 0;
 
   // `region_pixels` holds Need::region. Writes shape.channels x height x width elements of output_type() to `out`, dense CHW.
   // `out` need not be aligned beyond its element.
-  virtual void apply(ImageView region_pixels, Scratch& scratch, void* out) const = 0;
+  virtual void apply(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::transforms

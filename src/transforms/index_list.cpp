@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 // numpy.pad's rules, which torchvision uses on pictures: reflections go on for ever, and a single pixel repeats.
@@ -49,4 +49,4 @@ void pull_back_nearest(IndexList& list, int32_t in_size, int32_t out_size, int32
   pull_back_scale(list, step * 0.5, step, in_size, fill);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -8,7 +8,7 @@
 
 #include "millrace/transform_spec.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 using IndexList = std::vector<int32_t>;
 
@@ -26,4 +26,4 @@ void pull_back_nearest(IndexList& list, int32_t in_size, int32_t out_size, int32
 // Pillow's nearest-neighbour lookup along one axis: output i shows the input at `first` + i * `step`, or `fill` outside of it.
 void pull_back_scale(IndexList& list, double first, double step, int32_t in_size, int32_t fill);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

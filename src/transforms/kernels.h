@@ -9,7 +9,7 @@
 #include "transforms/resample_taps.h"
 #include "transforms/value_table.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 // Fills taps.weights from taps.places.
 void weigh_taps(Taps& taps);
@@ -42,4 +42,4 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
                      void* const* planes);
 }  // namespace scalar
 
-}  // namespace millrace
+}  // namespace millrace::transforms

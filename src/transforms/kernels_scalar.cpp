@@ -6,7 +6,7 @@
 #include "base/geometry.h"
 #include "transforms/kernels.h"
 
-namespace millrace::scalar {
+namespace millrace::transforms::scalar {
 namespace {
 
 // The sums run modulo 2^32, as the vector units' do; the total always fits.
@@ -31,8 +31,9 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-void set_weight(TapPair* pairs, int32_t tap, double weight) {
-  const auto fixed = static_cast<int32_t>(weight * (1 << kWeightBits) + std::copysign(0.5, weight));
+void set_weight(TapPair* pairs, int32_t tap, double weight, int fraction_bits) {
+  const auto rounded = static_cast<int32_t>(weight * (1 << fraction_bits) + std::copysign(0.5, weight));
+  const int32_t fixed = rounded * (1 << (kWeightBits - fraction_bits));
   pairs[tap / 2].high[tap % 2] = static_cast<int16_t>(fixed >> kLowBits);
   pairs[tap / 2].low[tap % 2] = static_cast<int16_t>(fixed & ((1 << kLowBits) - 1));
 }
@@ -42,7 +43,7 @@ void store_row_as(const uint8_t* row, int32_t width, const ValueTable& table, vo
   for (int c = 0; c < 3; ++c) {
     auto* plane = static_cast<uint8_t*>(planes[c]);  // bytes: a caller's tensor need not be aligned
     for (int32_t x = 0; x < width; ++x) {
-      const T value = table.value<T>(c, row[x * kPixelBytes + c]);
+      const T value = table.value<T>(c, row[x * base::kPixelBytes + c]);
       std::memcpy(plane + x * sizeof(T), &value, sizeof(T));
     }
   }
@@ -63,26 +64,27 @@ void weigh_taps(Taps& taps) {
     }
     TapPair* pairs = taps.weights.data() + int64_t{o} * taps.pairs;
     for (int32_t t = 0; t < count; ++t)
-      set_weight(pairs, shift + (places.mirrored ? count - 1 - t : t), sum != 0 ? places.unscaled[t] / sum : places.unscaled[t]);
+      set_weight(pairs, shift + (places.mirrored ? count - 1 - t : t), sum != 0 ? places.unscaled[t] / sum : places.unscaled[t],
+                 places.fraction_bits);
   }
 }
 
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs) {
   for (int r = 0; r < n_rows; ++r)
     for (int32_t o = 0; o < taps.count; ++o) {
-      Sum sums[kPixelBytes];
+      Sum sums[base::kPixelBytes];
       int32_t x = taps.start[o];
       for (const TapPair& pair : taps.of(o))
         for (int which = 0; which < 2; ++which, ++x) {
-          const uint8_t* pixel = rows[r] + int64_t{std::min(x, taps.in_size - 1)} * kPixelBytes;
-          for (int c = 0; c < kPixelBytes; ++c) sums[c].add(pixel[c], pair, which);
+          const uint8_t* pixel = rows[r] + int64_t{std::min(x, taps.in_size - 1)} * base::kPixelBytes;
+          for (int c = 0; c < base::kPixelBytes; ++c) sums[c].add(pixel[c], pair, which);
         }
-      for (int c = 0; c < kPixelBytes; ++c) outs[r][int64_t{o} * kPixelBytes + c] = sums[c].rounded();
+      for (int c = 0; c < base::kPixelBytes; ++c) outs[r][int64_t{o} * base::kPixelBytes + c] = sums[c].rounded();
     }
 }
 
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out) {
-  for (int64_t i = 0; i < int64_t{width} * kPixelBytes; ++i) {
+  for (int64_t i = 0; i < int64_t{width} * base::kPixelBytes; ++i) {
     Sum sum;
     for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][i], weights[t / 2], t % 2);
     out[i] = sum.rounded();
@@ -90,7 +92,7 @@ void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs,
 }
 
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
-  switch (dtype_bytes(table.type)) {
+  switch (base::dtype_bytes(table.type)) {
     case 1: return store_row_as<uint8_t>(row, width, table, planes);
     case 2: return store_row_as<uint16_t>(row, width, table, planes);
     case 4: return store_row_as<float>(row, width, table, planes);
@@ -103,9 +105,9 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
   for (int32_t x = 0; x < width; ++x)
     for (int c = 0; c < 3; ++c) {
       Sum sum;
-      for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][int64_t{x} * kPixelBytes + c], weights[t / 2], t % 2);
+      for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][int64_t{x} * base::kPixelBytes + c], weights[t / 2], t % 2);
       static_cast<float*>(planes[c])[x] = table.value<float>(c, sum.rounded());
     }
 }
 
-}  // namespace millrace::scalar
+}  // namespace millrace::transforms::scalar

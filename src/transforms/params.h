@@ -7,7 +7,7 @@
 
 #include "base/geometry.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 // Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of the order.
 enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
@@ -36,7 +36,7 @@ struct OpParams {
   };
   Kind kind{};
   uint32_t op = 0;       // position in the chain
-  Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
+  base::Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
                          // erase: in the output
   bool applied = false;  // flips, grayscale, erase, color_jitter, blur
   int orientation = 1;   // orientation
@@ -51,4 +51,4 @@ struct SampleParams {
   std::vector<OpParams> ops;
 };
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -12,15 +12,15 @@
 #include "base/checked.h"
 #include "base/geometry.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 class PixelBuffer {
  public:
   static constexpr size_t kAlignment = 64, kRowSlack = 64, kKeepBytes = size_t{64} << 20;
 
-  ImageView resize(int32_t width, int32_t height) {
-    const size_t stride = (size_t(width) * kPixelBytes + kRowSlack + kAlignment - 1) / kAlignment * kAlignment;
-    const size_t bytes = checked_mul(stride, static_cast<size_t>(height), "a decoded picture");
+  base::ImageView resize(int32_t width, int32_t height) {
+    const size_t stride = (size_t(width) * base::kPixelBytes + kRowSlack + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t bytes = base::checked_mul(stride, static_cast<size_t>(height), "a decoded picture");
     if (bytes > capacity_ || (capacity_ > kKeepBytes && bytes < capacity_ / 4)) {
       memory_.reset();
       capacity_ = 0;
@@ -30,7 +30,7 @@ class PixelBuffer {
     view_ = {memory_.get(), width, height, static_cast<ptrdiff_t>(stride)};
     return view_;
   }
-  ImageView view() const { return view_; }
+  base::ImageView view() const { return view_; }
 
  private:
   struct Free {
@@ -38,7 +38,7 @@ class PixelBuffer {
   };
   std::unique_ptr<uint8_t, Free> memory_;
   size_t capacity_ = 0;
-  ImageView view_;
+  base::ImageView view_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -7,7 +7,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 using Kind = OpParams::Kind;
@@ -18,7 +18,7 @@ using Kind = OpParams::Kind;
                                                " pixels (height x width); draw them for this chain and this picture");
 }
 
-bool inside(const Rect& box, PictureSize size) {
+bool inside(const base::Rect& box, PictureSize size) {
   return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 && box.width <= size.width - box.left &&
          box.height <= size.height - box.top;
 }
@@ -104,4 +104,4 @@ std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const S
   return erasures;
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -9,7 +9,7 @@
 #include "transforms/params.h"
 #include "transforms/step_geometry.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 struct Placed {
   const PictureStep* step;
@@ -18,7 +18,7 @@ struct Placed {
 };
 
 struct Erasure {
-  Rect box;                   // in the output, not empty
+  base::Rect box;                   // in the output, not empty
   const RandomErasing* spec;  // the chain's
   uint64_t noise;
 };
@@ -27,4 +27,4 @@ struct Erasure {
 std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const SampleParams& params);
 std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const SampleParams& params);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

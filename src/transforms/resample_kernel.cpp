@@ -14,7 +14,7 @@
 #include "transforms/weighted_sum.inl"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -79,9 +79,9 @@ HWY_INLINE V32 resample_pixel(const uint8_t* const* rows, int32_t start, const T
                               const PairShuffles& shuffles) {
   const int pairs = kPairs ? kPairs : any_pairs;
   Sum sum;
-  int64_t offset = int64_t{start} * kPixelBytes;
+  int64_t offset = int64_t{start} * base::kPixelBytes;
   int p = 0;
-  for (; p + 2 <= pairs; p += 2, offset += 4 * kPixelBytes) {
+  for (; p + 2 <= pairs; p += 2, offset += 4 * base::kPixelBytes) {
     const V8 pixels = load_blocks<16>(rows, offset);
     sum.add(pair_lanes(pixels, shuffles.first), broadcast(weights[p].high), broadcast(weights[p].low));
     sum.add(pair_lanes(pixels, shuffles.second), broadcast(weights[p + 1].high), broadcast(weights[p + 1].low));
@@ -111,7 +111,7 @@ void resample_blocks(const uint8_t* const* rows, const Taps& taps, uint8_t* cons
     const V32 p1 = resample_pixel<kPairs>(rows, start[1], weights + pairs, pairs, shuffles);
     const V32 p2 = resample_pixel<kPairs>(rows, start[2], weights + 2 * pairs, pairs, shuffles);
     const V32 p3 = resample_pixel<kPairs>(rows, start[3], weights + 3 * pairs, pairs, shuffles);
-    store_blocks(pack_pixels(p0, p1, p2, p3), outs, int64_t{o} * kPixelBytes);
+    store_blocks(pack_pixels(p0, p1, p2, p3), outs, int64_t{o} * base::kPixelBytes);
   }
 }
 
@@ -139,11 +139,11 @@ void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uin
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::transforms {
 
 HWY_EXPORT(resample_rows);
 
@@ -151,5 +151,5 @@ void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uin
   HWY_DYNAMIC_DISPATCH(resample_rows)(rows, n_rows, taps, outs);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms
 #endif  // HWY_ONCE

@@ -5,7 +5,7 @@
 
 #include "transforms/kernels.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 struct Filter {
@@ -23,7 +23,34 @@ struct Filter {
   }
 };
 
+double weight_at(bool cubic, double x) {
+  x = std::fabs(x);
+  if (!cubic) return std::max(0.0, 1 - x);
+  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0;
+}
+
 }  // namespace
+
+int tensor_weight_bits(Interpolation interpolation, int32_t in_size, int32_t out_size) {
+  const Filter filter(interpolation, in_size, out_size);
+  const bool cubic = interpolation == Interpolation::bicubic;
+  const double inverse_stretch = 1.0 / filter.stretch;
+  double largest = 0;
+  for (int32_t o = 0; o < out_size; ++o) {
+    const Support support = filter.bounds(in_size, o);
+    double sum = 0, most = 0;
+    for (int32_t t = 0; t < support.count; ++t) {
+      const double weight = weight_at(cubic, (t + support.start - filter.center(o) + 0.5) * inverse_stretch);
+      sum += weight;
+      most = std::max(most, weight);
+    }
+    if (sum != 0) largest = std::max(largest, most / sum);
+  }
+  int bits = 0;
+  while (bits < kWeightBits && static_cast<int32_t>(0.5 + largest * (1 << (bits + 1))) < 1 << 15) ++bits;
+  return bits;
+}
 
 void TapPlaces::resize(int32_t outputs) {
   const size_t room = (static_cast<size_t>(outputs) + kPadding - 1) / kPadding * kPadding;
@@ -43,6 +70,7 @@ void make_taps(const TapsRequest& r, Taps& taps) {
   places.inverse_stretch = 1.0 / filter.stretch;
   places.cubic = r.interpolation == Interpolation::bicubic;
   places.mirrored = r.mirrored;
+  places.fraction_bits = r.of_tensor ? tensor_weight_bits(r.interpolation, r.in_size, r.out_size) : kWeightBits;
 
   const size_t room = (static_cast<size_t>(taps.count) + kTapGroup - 1) / kTapGroup * kTapGroup;
   taps.start.assign(room, 0);
@@ -69,4 +97,4 @@ void make_taps(const TapsRequest& r, Taps& taps) {
   weigh_taps(taps);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -1,9 +1,11 @@
 // Taps: which input samples make one output sample of a resize along one axis, and how much each counts. Pillow's weights to the
-// last bit.
+// last bit, or those of torch's resize of tensors of bytes.
 //
 // Algorithm: Pillow's two-pass convolution. The filter is stretched by the scale when shrinking (antialiasing), its weights are
 // computed and normalised in f64, then rounded to fixed point with 22 fractional bits. A weight is kept in two 16-bit parts,
 // weight = high * 2^11 + low, because vector units multiply and add pairs of 16-bit numbers; the sums stay exact.
+// torch rounds weights to 16 bits instead, with as many fractional bits as the axis' largest weight leaves room for. Such a weight
+// shifted left to 22 fractional bits gives the same pixels, as the sum and what is added for rounding are shifted with it.
 // Buffers are reused from sample to sample; one owner, one thread. Cost: about 10 ns an output.
 #pragma once
 
@@ -13,7 +15,7 @@
 
 #include "millrace/transform_spec.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 inline constexpr int kWeightBits = 22, kLowBits = 11;
 
@@ -30,6 +32,9 @@ struct Support {
 // `interpolation`: bilinear or bicubic.
 Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index);
 
+// The fractional bits of the weights of torch's resize of tensors of bytes along one axis: as many as leave its largest weight below 2^15.
+int tensor_weight_bits(Interpolation interpolation, int32_t in_size, int32_t out_size);
+
 // Kernels make outputs in groups of this many; the surplus ones of the last group have weight zero.
 inline constexpr int kTapGroup = 4;
 
@@ -42,6 +47,7 @@ struct TapPlaces {
   std::vector<double> shift;              // of the first input's weight (the last one's, if mirrored) behind the first tap
   std::vector<double> unscaled;           // weigh_taps() works in it
   double inverse_stretch = 1;
+  int fraction_bits = kWeightBits;        // that weights are rounded to, before they are shifted to kWeightBits
   bool cubic = false, mirrored = false;
 
   void resize(int32_t outputs);
@@ -71,7 +77,8 @@ struct TapsRequest {
   std::span<const int32_t> indices;
   int32_t window_start, window_size;
   bool mirrored;
+  bool of_tensor = false;  // weights as torch's
 };
 void make_taps(const TapsRequest& request, Taps& taps);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

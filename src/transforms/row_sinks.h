@@ -14,7 +14,7 @@
 #include "transforms/sample_plan.h"
 #include "transforms/value_table.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 class RowSink {
  public:
@@ -31,19 +31,19 @@ class RowSink {
 
 class ImageSink final : public RowSink {
  public:
-  explicit ImageSink(ImageView image) : image_(image) {}
+  explicit ImageSink(base::ImageView image) : image_(image) {}
   uint8_t* begin(int32_t y) override { return image_.row(y); }
   void end(int32_t y, const uint8_t* row) override {
-    if (row != image_.row(y)) std::memcpy(image_.row(y), row, size_t(image_.width) * kPixelBytes);
+    if (row != image_.row(y)) std::memcpy(image_.row(y), row, size_t(image_.width) * base::kPixelBytes);
   }
 
  private:
-  ImageView image_;
+  base::ImageView image_;
 };
 
 class PlaneSink final : public RowSink {
  public:
-  PlaneSink(ImageView rows, PictureSize size, const ValueTable& table, void* out)
+  PlaneSink(base::ImageView rows, PictureSize size, const ValueTable& table, void* out)
       : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)) {}
   uint8_t* begin(int32_t y) override { return rows_.row(y % kRowGroup); }
   void end(int32_t y, const uint8_t* row) override { store_row(row, size_.width, table_, planes_at(y).data()); }
@@ -54,12 +54,12 @@ class PlaneSink final : public RowSink {
 
  private:
   std::array<void*, 3> planes_at(int32_t y) const {
-    const size_t element = dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
+    const size_t element = base::dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
     std::byte* first = out_ + size_t(y) * size_.width * element;
     return {first, first + plane, first + 2 * plane};
   }
 
-  ImageView rows_;
+  base::ImageView rows_;
   PictureSize size_;
   const ValueTable& table_;
   std::byte* out_;
@@ -85,4 +85,4 @@ class ColorSink final : public RowSink {
   RowSink& next_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "transforms/placed_steps.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 struct Window { int32_t begin, size; };
@@ -47,6 +47,7 @@ struct PendingAxis {
 };
 struct PendingResize {
   Interpolation interpolation;
+  bool of_tensor;
   PendingAxis x, y;
 };
 
@@ -67,7 +68,7 @@ class Builder {
   void finish() {
     if (pending_ && (transposed_ || !fits_taps(pending_->x, columns_) || !fits_taps(pending_->y, rows_))) complete_resize(1, 1);
     const Window x = window_of(columns_), y = window_of(rows_);
-    plan_.region = transposed_ ? Rect{y.begin, x.begin, y.size, x.size} : Rect{x.begin, y.begin, x.size, y.size};
+    plan_.region = transposed_ ? base::Rect{y.begin, x.begin, y.size, x.size} : base::Rect{x.begin, y.begin, x.size, y.size};
     if (pending_) {
       Stage& stage = current();
       adopt_axis(stage.x, pending_->x, columns_, x);
@@ -81,20 +82,20 @@ class Builder {
   void operator()(const HorizontalFlip&) { if (at_->decided->applied) pull_back_flip(columns_, at_->in.width); }
   void operator()(const VerticalFlip&) { if (at_->decided->applied) pull_back_flip(rows_, at_->in.height); }
   void operator()(const CenterCrop& t) {
-    const Rect box = center_crop_box(t, at_->in);
+    const base::Rect box = center_crop_box(t, at_->in);
     crop(box.left, box.top, PaddingMode::constant, fill({}));
   }
   void operator()(const RandomCrop& t) {
     const Padding p = padding_of(t, at_->in);
-    const Rect& box = at_->decided->box;
+    const base::Rect& box = at_->decided->box;
     crop(box.left - p.left, box.top - p.top, t.padding_mode, fill(t.fill));
   }
   void operator()(const RandomResizedCrop& t) {
-    const Rect& box = at_->decided->box;
-    resize(t.interpolation, {box.width, box.height});
+    const base::Rect& box = at_->decided->box;
+    resize(t.interpolation, t.of_tensor, {box.width, box.height});
     crop(box.left, box.top, PaddingMode::constant, fill({}));
   }
-  void operator()(const Resize& t) { resize(t.interpolation, at_->in); }
+  void operator()(const Resize& t) { resize(t.interpolation, t.of_tensor, at_->in); }
   // PIL.ImageOps.exif_transpose, undone: 2 to 4 are flips, 5 to 8 flips of the turned picture.
   void operator()(const ExifTranspose&) {
     const int o = at_->decided->orientation;
@@ -148,7 +149,7 @@ class Builder {
     pull_back_crop(rows_, top, at_->in.height, mode, fill_entry);
   }
 
-  void resize(Interpolation interpolation, PictureSize in) {
+  void resize(Interpolation interpolation, bool of_tensor, PictureSize in) {
     const PictureSize out = at_->out;
     if (interpolation == Interpolation::nearest) {
       pull_back_nearest(columns_, in.width, out.width, fill({}));
@@ -158,10 +159,11 @@ class Builder {
     if (in == out) return;
     begin_stage(Stage::Kind::resample);
     Stage& stage = current();
-    pending_ = PendingResize{interpolation, begin_axis(interpolation, stage.x, columns_, in.width, out.width),
+    pending_ = PendingResize{interpolation, of_tensor, begin_axis(interpolation, stage.x, columns_, in.width, out.width),
                              begin_axis(interpolation, stage.y, rows_, in.height, out.height)};
     // Pillow 13's rule for the order of the passes (found by experiment: 5,984 resizes whose result tells, no exception).
     stage.vertical_first = out.height < in.height && int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
+    if (of_tensor) stage.vertical_first = false;  // torch has no such rule
   }
 
   // A new stage in front of what there is. It makes exactly the window that a pending resize reads.
@@ -287,7 +289,7 @@ class Builder {
   void complete_axis(AxisPlan& axis, const PendingAxis& pending, int direction) {
     if (!axis.resized) return shift(axis.from, pending.window.begin);
     make_taps({pending_->interpolation, pending.in_size, pending.out_size, axis.from, pending.window.begin, pending.window.size,
-               direction < 0},
+               direction < 0, pending_->of_tensor},
               axis.taps);
   }
 
@@ -325,4 +327,4 @@ void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams
   builder.finish();
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

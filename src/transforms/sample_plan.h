@@ -19,7 +19,7 @@
 #include "transforms/resample_taps.h"
 #include "transforms/step_geometry.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 struct AxisPlan {
   IndexList from;         // one entry per output; resized: index of the resize's output, else of the stage's input;
@@ -63,7 +63,7 @@ struct Stage {
 };
 
 struct SamplePlan {
-  Rect region;           // of the stored picture
+  base::Rect region;           // of the stored picture
   PictureSize out;
   std::vector<Stage> stages;  // the first `stage_count` are this sample's, the last one comes first in the list
   size_t stage_count = 0;
@@ -76,4 +76,4 @@ struct SamplePlan {
 // Throws Error(invalid_argument) when `params` do not belong to this chain and picture.
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -11,16 +11,16 @@
 #include "transforms/color_rows.h"
 #include "transforms/erase.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
-void copy_pixel(uint8_t* to, const uint8_t* from) { std::memcpy(to, from, kPixelBytes); }
+void copy_pixel(uint8_t* to, const uint8_t* from) { std::memcpy(to, from, base::kPixelBytes); }
 
 // Fill entries get some pixel; paint_padding() has the last word on them.
 void gather_row(const uint8_t* in, const IndexList& from, ptrdiff_t pixel_stride, uint8_t* out) {
   for (const int32_t i : from) {
     copy_pixel(out, in + std::max(i, 0) * pixel_stride);
-    out += kPixelBytes;
+    out += base::kPixelBytes;
   }
 }
 
@@ -28,7 +28,7 @@ void paint_padding(const Stage& stage, const SamplePlan& plan, int32_t y, uint8_
   const int32_t row_entry = stage.y.from[y];
   for (size_t x = 0; x < stage.x.from.size(); ++x) {
     const int32_t entry = std::min(row_entry, stage.x.from[x]);
-    if (is_fill(entry)) std::memcpy(row + x * kPixelBytes, plan.colours[-1 - entry].data(), 3);
+    if (is_fill(entry)) std::memcpy(row + x * base::kPixelBytes, plan.colours[-1 - entry].data(), 3);
   }
 }
 
@@ -43,11 +43,11 @@ Order order_of(const Taps& taps) {
 
 }  // namespace
 
-void StageRunner::run(const SamplePlan& plan, ImageView region, const ValueTable& table, void* out) {
-  ImageView in = region;
+void StageRunner::run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out) {
+  base::ImageView in = region;
   for (size_t i = 0; i + 1 < plan.stage_count; ++i) {
     const Stage& stage = plan.stage(i);
-    const ImageView image =
+    const base::ImageView image =
         between_[i % 2].resize(static_cast<int32_t>(stage.x.from.size()), static_cast<int32_t>(stage.y.from.size()));
     ImageSink sink(image);
     run_colored(stage, plan, in, sink);
@@ -59,7 +59,7 @@ void StageRunner::run(const SamplePlan& plan, ImageView region, const ValueTable
 }
 
 // The mean that contrast needs is known when the last row is done, so the rows wait for it in a picture.
-void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   std::span<const ColorStep> steps = stage.colors;
   const auto width = static_cast<int32_t>(stage.x.from.size()), height = static_cast<int32_t>(stage.y.from.size());
   const auto before_contrast = [&] {
@@ -71,7 +71,7 @@ void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, ImageV
     ColorSink colors(steps, width, sink);
     return run_stage(stage, plan, in, colors);
   }
-  const ImageView picture = waiting_.resize(width, height);
+  const base::ImageView picture = waiting_.resize(width, height);
   ImageSink image(picture);
   ColorSink colors(ready, width, image);
   run_stage(stage, plan, in, colors);
@@ -89,7 +89,7 @@ void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, ImageV
   }
 }
 
-void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   if (stage.kind == Stage::Kind::affine) run_affine(stage, plan, in, sink);
   else if (stage.kind == Stage::Kind::blur) run_blur(stage, plan, in, sink);
   else if (stage.x.resized && stage.y.resized && !stage.vertical_first) run_horizontal_first(stage, plan, in, sink);
@@ -97,7 +97,7 @@ void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, ImageVie
 }
 
 // Row r of the picture lies in row r mod source.height of `source`. Surplus taps behind the last row see it again, weightless.
-void StageRunner::list_rows(ImageView source, int32_t height, const Taps& taps) {
+void StageRunner::list_rows(base::ImageView source, int32_t height, const Taps& taps) {
   rows_.resize(size_t(height) + 2 * taps.pairs);
   int32_t slot = 0;
   for (int32_t r = 0; r < height; ++r) {
@@ -107,7 +107,7 @@ void StageRunner::list_rows(ImageView source, int32_t height, const Taps& taps) 
   std::fill(rows_.begin() + height, rows_.end(), rows_[height - 1]);
 }
 
-const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to) {
+const uint8_t* StageRunner::vertical(const Stage& stage, base::ImageView in, int32_t output, uint8_t* to) {
   if (!stage.y.resized) return in.row(std::max(0, stage.y.from[output]));
   const Taps& taps = stage.y.taps;
   blend_rows(rows_.data() + taps.start[output], taps.of(output).data(), taps.pairs, in.width, to);
@@ -115,9 +115,9 @@ const uint8_t* StageRunner::vertical(const Stage& stage, ImageView in, int32_t o
 }
 
 // Output by output: the vertical pass (or the row itself), then the horizontal pass (or the row's pixels one by one).
-void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   const auto height = static_cast<int32_t>(stage.y.from.size());
-  const ImageView passes = passes_.resize(in.width, kRowGroup);
+  const base::ImageView passes = passes_.resize(in.width, kRowGroup);
   if (stage.y.resized) list_rows(in, in.height, stage.y.taps);
   for (int32_t y = 0; y < height; y += kRowGroup) {
     const int n = std::min<int32_t>(kRowGroup, height - y);
@@ -128,7 +128,7 @@ void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageV
       results[r] = outs[r] = sink.begin(y + r);
       if (stage.transposed) {
         const int32_t column = std::max(0, stage.y.from[y + r]);
-        gather_row(in.data + column * kPixelBytes, stage.x.from, in.stride_bytes, outs[r]);
+        gather_row(in.data + column * base::kPixelBytes, stage.x.from, in.stride_bytes, outs[r]);
       } else {
         // With nothing to do along x, the vertical pass may write the result in place.
         upright[r] = vertical(stage, in, y + r, stage.x.straight ? outs[r] : passes.row(r));
@@ -138,7 +138,7 @@ void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageV
     for (int r = 0; r < n; ++r) {
       if (!stage.x.resized && !stage.transposed) {
         if (stage.x.straight && !stage.has_fill) results[r] = upright[r];
-        else gather_row(upright[r], stage.x.from, kPixelBytes, outs[r]);
+        else gather_row(upright[r], stage.x.from, base::kPixelBytes, outs[r]);
       }
       if (stage.has_fill) paint_padding(stage, plan, y + r, outs[r]);
       sink.end(y + r, results[r]);
@@ -147,14 +147,14 @@ void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, ImageV
 }
 
 // Horizontally resampled rows live in a ring just large enough for the vertical taps; inputs are taken kRowGroup rows at a time.
-void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   const Taps& taps = stage.y.taps;
   const auto height = static_cast<int32_t>(stage.y.from.size());
   const Order order = order_of(taps);
   const int32_t groups = (in.height + kRowGroup - 1) / kRowGroup;
   const int32_t ring_groups = order == Order::mixed ? groups : std::min(groups, 2 * taps.pairs / kRowGroup + 2);
   const int32_t ring_rows = ring_groups * kRowGroup;
-  const ImageView ring = passes_.resize(static_cast<int32_t>(stage.x.from.size()), ring_rows);
+  const base::ImageView ring = passes_.resize(static_cast<int32_t>(stage.x.from.size()), ring_rows);
 
   list_rows(ring, in.height, taps);
 
@@ -185,7 +185,7 @@ void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& pla
   }
 }
 
-void StageRunner::run_affine(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+void StageRunner::run_affine(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   for (int32_t y = 0; y < std::ssize(stage.y.from); ++y) {
     uint8_t* out = sink.begin(y);
     map_row(stage.affine, in, stage.x.from, stage.y.from[y], out);
@@ -194,20 +194,20 @@ void StageRunner::run_affine(const Stage& stage, const SamplePlan& plan, ImageVi
   }
 }
 
-void StageRunner::run_blur(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink) {
+void StageRunner::run_blur(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   const bool as_it_is = stage.x.straight && !stage.has_fill;
   const auto& [along, down] = stage.blur;
-  const size_t in_bytes = size_t(in.width) * kPixelBytes, out_bytes = in_bytes - (along.size() - 1) * kPixelBytes;
+  const size_t in_bytes = size_t(in.width) * base::kPixelBytes, out_bytes = in_bytes - (along.size() - 1) * base::kPixelBytes;
   uint8_t* const blurred = passes_.resize(in.width, 1).data;
   sums_.resize(in_bytes);
   for (int32_t y = 0; y < std::ssize(stage.y.from); ++y) {
     uint8_t* out = sink.begin(y);
     weigh_down(in.row(std::max(0, stage.y.from[y])), in.stride_bytes, down, 0, in_bytes, sums_.data());
-    weigh_along(sums_.data(), kPixelBytes, along, 0, out_bytes, as_it_is ? out : blurred);
-    if (!as_it_is) gather_row(blurred, stage.x.from, kPixelBytes, out);
+    weigh_along(sums_.data(), base::kPixelBytes, along, 0, out_bytes, as_it_is ? out : blurred);
+    if (!as_it_is) gather_row(blurred, stage.x.from, base::kPixelBytes, out);
     if (stage.has_fill) paint_padding(stage, plan, y, out);
     sink.end(y, out);
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

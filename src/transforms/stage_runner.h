@@ -13,22 +13,22 @@
 #include "transforms/sample_plan.h"
 #include "transforms/value_table.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 class StageRunner {
  public:
   // `region` holds plan.region. Writes three planes of plan.out, dense, of table.type.
-  void run(const SamplePlan& plan, ImageView region, const ValueTable& table, void* out);
+  void run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out);
 
  private:
-  void run_colored(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
-  void run_stage(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
-  void run_horizontal_first(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
-  void run_by_rows(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
-  void run_affine(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
-  void run_blur(const Stage& stage, const SamplePlan& plan, ImageView in, RowSink& sink);
-  void list_rows(ImageView source, int32_t height, const Taps& taps);
-  const uint8_t* vertical(const Stage& stage, ImageView in, int32_t output, uint8_t* to);
+  void run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
+  void run_stage(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
+  void run_horizontal_first(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
+  void run_by_rows(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
+  void run_affine(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
+  void run_blur(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
+  void list_rows(base::ImageView source, int32_t height, const Taps& taps);
+  const uint8_t* vertical(const Stage& stage, base::ImageView in, int32_t output, uint8_t* to);
 
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
   PixelBuffer waiting_;                 // a picture whose mean is needed
@@ -37,4 +37,4 @@ class StageRunner {
   std::vector<uint8_t*> rows_;          // where the rows under the vertical taps are
 };
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -7,7 +7,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 int32_t checked_length(int64_t length, PictureSize in) {
@@ -68,7 +68,7 @@ PictureSize padded(PictureSize in, const Padding& p) {
   return {static_cast<int32_t>(width), static_cast<int32_t>(height)};
 }
 
-Rect center_crop_box(const CenterCrop& t, PictureSize in) {
+base::Rect center_crop_box(const CenterCrop& t, PictureSize in) {
   const auto offset = [](int32_t have, int32_t want) {
     return want > have ? -((want - have) / 2) : round_half_even((have - want) / 2.0);
   };
@@ -79,4 +79,4 @@ PictureSize size_after(const PictureStep& step, PictureSize in, const OpParams* 
   return std::visit(SizeAfter{in, decided}, step.spec);
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -7,7 +7,7 @@
 #include "transforms/chain.h"
 #include "transforms/params.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 struct PictureSize {
   int32_t width = 0, height = 0;
@@ -28,7 +28,7 @@ Padding padding_of(const RandomCrop& crop, PictureSize in);
 PictureSize padded(PictureSize in, const Padding& padding);
 
 // The box in the coordinates of the picture; reaches outside where the picture is smaller (and is black there).
-Rect center_crop_box(const CenterCrop& crop, PictureSize in);
+base::Rect center_crop_box(const CenterCrop& crop, PictureSize in);
 
 // Orientations 5 to 8 swap width and height.
 inline bool swaps_axes(int orientation) { return orientation >= 5 && orientation <= 8; }
@@ -36,4 +36,4 @@ inline bool swaps_axes(int orientation) { return orientation >= 5 && orientation
 // The picture's size behind `step`. `decided`: the step's entry in SampleParams, null for steps that decide nothing.
 PictureSize size_after(const PictureStep& step, PictureSize in, const OpParams* decided);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -12,7 +12,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -34,9 +34,10 @@ HWY_INLINE VD cubic(VD x) {
   return hn::IfThenElse(hn::Lt(x, k(1)), inner, hn::IfThenElseZero(hn::Lt(x, k(2)), outer));
 }
 
-HWY_INLINE VN fixed_point(VD weight) {
+HWY_INLINE VN fixed_point(VD weight, int fraction_bits) {
   const VD half = hn::CopySignToAbs(hn::Set(dd, 0.5), weight);
-  return hn::DemoteTo(dn, hn::Add(hn::Mul(weight, hn::Set(dd, 1 << kWeightBits)), half));
+  const VN rounded = hn::DemoteTo(dn, hn::Add(hn::Mul(weight, hn::Set(dd, 1 << fraction_bits)), half));
+  return hn::ShiftLeftSame(rounded, kWeightBits - fraction_bits);
 }
 
 // Two 16-bit numbers to one 32-bit lane, as they lie in TapPair.
@@ -70,7 +71,8 @@ void weigh(Taps& taps) {
     const int32_t n = std::min(lanes, taps.count - o);
     for (int32_t p = 0; p < taps.pairs; ++p) {
       const double* const two = unscaled + static_cast<size_t>(2 * p) * lanes;
-      const VN a = fixed_point(hn::Div(hn::LoadU(dd, two), sum)), b = fixed_point(hn::Div(hn::LoadU(dd, two + lanes), sum));
+      const VN a = fixed_point(hn::Div(hn::LoadU(dd, two), sum), places.fraction_bits);
+      const VN b = fixed_point(hn::Div(hn::LoadU(dd, two + lanes), sum), places.fraction_bits);
       const VN low = hn::Set(dn, (1 << kLowBits) - 1);
       HWY_ALIGN int32_t high_pairs[hn::MaxLanes(dn)], low_pairs[hn::MaxLanes(dn)];
       hn::Store(pair_of(hn::ShiftRight<kLowBits>(a), hn::ShiftRight<kLowBits>(b)), dn, high_pairs);
@@ -88,11 +90,11 @@ void weigh_taps(Taps& taps) { taps.places.cubic ? weigh<true>(taps) : weigh<fals
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace millrace {
+namespace millrace::transforms {
 
 static_assert(HWY_MAX_BYTES / sizeof(double) <= TapPlaces::kPadding);
 
@@ -100,5 +102,5 @@ HWY_EXPORT(weigh_taps);
 
 void weigh_taps(Taps& taps) { HWY_DYNAMIC_DISPATCH(weigh_taps)(taps); }
 
-}  // namespace millrace
+}  // namespace millrace::transforms
 #endif  // HWY_ONCE

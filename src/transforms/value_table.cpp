@@ -5,19 +5,19 @@
 #include "base/half.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 // Types narrower than f32: torch computes each operation in f32 and rounds its result.
 struct Half {
   using Stored = uint16_t;
-  static float round(float v) { return from_f16(to_f16(v)); }
-  static Stored store(float v) { return to_f16(v); }
+  static float round(float v) { return base::from_f16(base::to_f16(v)); }
+  static Stored store(float v) { return base::to_f16(v); }
 };
 struct Brain {
   using Stored = uint16_t;
-  static float round(float v) { return from_bf16(to_bf16(v)); }
-  static Stored store(float v) { return to_bf16(v); }
+  static float round(float v) { return base::from_bf16(base::to_bf16(v)); }
+  static Stored store(float v) { return base::to_bf16(v); }
 };
 struct Single {
   using Stored = float;
@@ -25,10 +25,10 @@ struct Single {
   static Stored store(float v) { return v; }
 };
 
-void require_nonzero_std(bool nonzero, DType type) {
+void require_nonzero_std(bool nonzero, base::DType type) {
   if (!nonzero)
     throw Error(ErrorKind::invalid_argument, std::string("Normalize: std evaluated to zero after conversion to torch.") +
-                                                 dtype_name(type) +
+                                                 base::dtype_name(type) +
                                                  ", leading to division by zero; use a larger std or a wider dtype");
 }
 
@@ -79,17 +79,17 @@ ChannelMath channel_math(bool multiply, const std::optional<Normalize>& normaliz
 ValueTable make_value_table(const ToTensor& to_tensor, const std::optional<Normalize>& normalize) {
   ValueTable table;
   switch (to_tensor.type) {
-    case OutputType::u8: table.type = DType::u8; fill_u8(table); break;
-    case OutputType::f16: table.type = DType::f16; fill_f32_like<Half>(table, to_tensor.multiply, normalize); break;
-    case OutputType::bf16: table.type = DType::bf16; fill_f32_like<Brain>(table, to_tensor.multiply, normalize); break;
+    case OutputType::u8: table.type = base::DType::u8; fill_u8(table); break;
+    case OutputType::f16: table.type = base::DType::f16; fill_f32_like<Half>(table, to_tensor.multiply, normalize); break;
+    case OutputType::bf16: table.type = base::DType::bf16; fill_f32_like<Brain>(table, to_tensor.multiply, normalize); break;
     case OutputType::f32:
-      table.type = DType::f32;
+      table.type = base::DType::f32;
       fill_f32_like<Single>(table, to_tensor.multiply, normalize);
       for (int c = 0; c < 3; ++c) table.math[c] = channel_math(to_tensor.multiply, normalize, c);
       break;
-    case OutputType::f64: table.type = DType::f64; fill_f64(table, to_tensor.multiply, normalize); break;
+    case OutputType::f64: table.type = base::DType::f64; fill_f64(table, to_tensor.multiply, normalize); break;
   }
   return table;
 }
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "transforms/chain.h"
 
-namespace millrace {
+namespace millrace::transforms {
 
 // The same values by arithmetic in f32 with fused multiply-adds:
 //   x = fma(byte, scale_high, byte * scale_low);  d = x - mean;  q = d * inverse;  value = fma(fma(-q, std, d), inverse, q)
@@ -24,7 +24,7 @@ struct ChannelMath {
 };
 
 struct ValueTable {
-  DType type = DType::f32;
+  base::DType type = base::DType::f32;
   // Elements of `type`, one after the other, in the low bytes of each array.
   std::array<std::array<std::byte, 256 * sizeof(double)>, 3> channels{};
   std::array<ChannelMath, 3> math{};
@@ -41,4 +41,4 @@ struct ValueTable {
 // Throws Error(invalid_argument) when std is zero in the tensor's type.
 ValueTable make_value_table(const ToTensor& to_tensor, const std::optional<Normalize>& normalize);
 
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -16,7 +16,7 @@
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace {
+namespace millrace::transforms {
 namespace HWY_NAMESPACE {
 namespace {
 #if HWY_TARGET != HWY_SCALAR
@@ -69,7 +69,7 @@ struct Sum {
 #endif  // HWY_TARGET != HWY_SCALAR
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace millrace
+}  // namespace millrace::transforms
 HWY_AFTER_NAMESPACE();
 
 #endif  // MILLRACE_TRANSFORMS_WEIGHTED_SUM_INL_

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <numeric>
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 // Shifts below which nothing is reported, in units of the feature.
@@ -290,4 +290,4 @@ int64_t DriftDetector::step_before(int64_t batches) const {
   return steps_[static_cast<size_t>((count_ - std::min<int64_t>(batches, count_)) % FeatureTracker::kLongest)];
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -19,7 +19,7 @@
 #include "tuning/drift_tracker.h"
 #include "tuning/field_stats.h"
 
-namespace millrace {
+namespace millrace::tuning {
 
 struct DriftOptions {
   double false_alarms = 1e-3;  // probability of any in a run
@@ -93,4 +93,4 @@ class DriftDetector {
   double tests_ = 1;
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 constexpr int64_t kOwnVariation = 8;  // batches from which on a window says how they vary
@@ -84,4 +84,4 @@ FeatureTracker::Finding FeatureTracker::strongest() const {
   return best;
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -14,7 +14,7 @@
 #include <array>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::tuning {
 
 struct Expected {
   double mean = 0, variance = 0;
@@ -66,4 +66,4 @@ class FeatureTracker {
   double before_ = 1;  // design effect of windows of 8 so far
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -7,7 +7,7 @@
 
 #include "core/fork_guard.h"
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 double cpu_seconds() {
@@ -65,17 +65,17 @@ std::vector<uint64_t> sample_hashes(const std::vector<Sampled>& fields, const st
 }  // namespace
 
 FeedExaminer::FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference, const DriftOptions& options)
-    : limits_(limits), queue_(std::max<size_t>(queue, 1)), generation_(fork_generation()) {
+    : limits_(limits), queue_(std::max<size_t>(queue, 1)), generation_(core::fork_generation()) {
   if (reference) detector_ = std::make_unique<DriftDetector>(*reference, options);
   thread_.start("millrace feed", [this] { run(); });
 }
 
 void FeedExaminer::End::operator()(FeedExaminer* examiner) const noexcept {
-  if (examiner->generation_ == fork_generation()) delete examiner;
+  if (examiner->generation_ == core::fork_generation()) delete examiner;
 }
 
 bool FeedExaminer::submit(ExamJob job, bool wait) {
-  if (generation_ != fork_generation()) return false;
+  if (generation_ != core::fork_generation()) return false;
   std::unique_lock lock(mutex_);
   rethrow();
   if (wait) room_.wait(lock, [this] { return closed_ || jobs_.size() < queue_; });
@@ -90,14 +90,14 @@ bool FeedExaminer::submit(ExamJob job, bool wait) {
 }
 
 void FeedExaminer::finish() {
-  if (generation_ != fork_generation()) return;
+  if (generation_ != core::fork_generation()) return;
   std::unique_lock lock(mutex_);
   room_.wait(lock, [this] { return closed_ || (jobs_.empty() && !busy_); });
   rethrow();
 }
 
 FeedStats FeedExaminer::statistics() {
-  if (generation_ != fork_generation()) return {};
+  if (generation_ != core::fork_generation()) return {};
   const std::lock_guard lock(stats_mutex_);
   FeedStats copy = stats_;
   copy.settle();
@@ -105,19 +105,19 @@ FeedStats FeedExaminer::statistics() {
 }
 
 std::vector<DriftAlarm> FeedExaminer::take_alarms() {
-  if (generation_ != fork_generation()) return {};
+  if (generation_ != core::fork_generation()) return {};
   const std::lock_guard lock(mutex_);
   return std::exchange(alarms_, {});
 }
 
 ExaminerCounts FeedExaminer::counts() {
-  if (generation_ != fork_generation()) return {};
+  if (generation_ != core::fork_generation()) return {};
   const std::lock_guard lock(mutex_);
   return counts_;
 }
 
 void FeedExaminer::close() {
-  if (generation_ != fork_generation()) return;
+  if (generation_ != core::fork_generation()) return;
   std::deque<ExamJob> dropped;
   {
     const std::lock_guard lock(mutex_);
@@ -198,4 +198,4 @@ void FeedExaminer::examine(ExamJob job) {
   counts_.seconds += cpu_seconds() - begin;
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

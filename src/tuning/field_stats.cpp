@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::tuning {
 
 void Comoments::add(const std::vector<double>& numbers) {
   const size_t n = numbers.size();
@@ -181,4 +181,4 @@ void FeedStats::merge(const FeedStats& other) {
   samples += other.samples;
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

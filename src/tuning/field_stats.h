@@ -17,7 +17,7 @@
 #include "tuning/series_stats.h"
 #include "tuning/value_counts.h"
 
-namespace millrace {
+namespace millrace::tuning {
 
 // Means of a few numbers and how they vary together.
 struct Comoments {
@@ -49,7 +49,7 @@ class FieldStats {
   static constexpr size_t kMostClasses = 62;
 
   FieldLayout layout;
-  DType type = DType::f32;
+  base::DType type = base::DType::f32;
   std::vector<int64_t> row_sizes;  // -1: not the same in all batches
   int64_t samples = 0, batches = 0;
   int64_t other_layouts = 0;       // batches that were left out because their shape is of another kind
@@ -87,4 +87,4 @@ struct FeedStats {
   void merge(const FeedStats& other);  // both settled
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 constexpr size_t kLanes = 8, kBlock = 1024;
@@ -50,4 +50,4 @@ void Moments::merge(const Moments& other) {
   count += other.count;
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::tuning {
 
 struct Moments {
   int64_t count = 0;
@@ -22,4 +22,4 @@ struct Moments {
   double variance() const { return count > 0 ? m2 / static_cast<double>(count) : 0.0; }  // of the values themselves (n, not n - 1)
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

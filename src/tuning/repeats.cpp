@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-namespace millrace {
+namespace millrace::tuning {
 
 uint64_t mix_hash(uint64_t a, uint64_t b) {
   // A product of 128 bits folded to 64 spreads every bit of both; the constants are odd numbers of random bits.
@@ -65,4 +65,4 @@ double Repeats::distinct() const {
   return estimate <= 2.5 * m && empty > 0 ? m * std::log(m / empty) : estimate;  // few: by the registers that are empty
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::tuning {
 
 uint64_t mix_hash(uint64_t a, uint64_t b);  // a 64-bit hash of two
 
@@ -36,4 +36,4 @@ class Repeats {
   size_t next_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -7,19 +7,21 @@
 #include "millrace/error.h"
 #include "tuning/repeats.h"
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 constexpr int64_t kMostChannels = 4, kMostColumns = 256, kMostCountedColumns = 32, kRuns = 16, kHashedBytes = 4096, kHashedRun = 64;
 
-bool is_whole(DType type) { return type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f64; }
+bool is_whole(base::DType type) {
+  return type != base::DType::f16 && type != base::DType::bf16 && type != base::DType::f32 && type != base::DType::f64;
+}
 
 struct Half { uint16_t bits; };
 struct Brain { uint16_t bits; };
 struct Bool { uint8_t bits; };
 
-double number(Half h) { return from_f16(h.bits); }
-double number(Brain b) { return from_bf16(b.bits); }
+double number(Half h) { return base::from_f16(h.bits); }
+double number(Brain b) { return base::from_bf16(b.bits); }
 double number(Bool b) { return b.bits != 0; }
 template <class T>
 double number(T value) { return static_cast<double>(value); }
@@ -73,24 +75,25 @@ void read(const uint8_t* base, const Inner& inner, int64_t place, int64_t count,
 }
 
 using Reader = void (*)(const uint8_t*, const Inner&, int64_t, int64_t, double*);
-Reader reader_of(DType type) {
+Reader reader_of(base::DType type) {
   switch (type) {
-    case DType::u8: return read<uint8_t>;
-    case DType::i8: return read<int8_t>;
-    case DType::b8: return read<Bool>;
-    case DType::i16: return read<int16_t>;
-    case DType::u16: return read<uint16_t>;
-    case DType::i32: return read<int32_t>;
-    case DType::u32: return read<uint32_t>;
-    case DType::i64: return read<int64_t>;
-    case DType::u64: return read<uint64_t>;
-    case DType::f16: return read<Half>;
-    case DType::bf16: return read<Brain>;
-    case DType::f32: return read<float>;
-    case DType::f64: return read<double>;
-    case DType::c64: case DType::c128: break;
+    case base::DType::u8: return read<uint8_t>;
+    case base::DType::i8: return read<int8_t>;
+    case base::DType::b8: return read<Bool>;
+    case base::DType::i16: return read<int16_t>;
+    case base::DType::u16: return read<uint16_t>;
+    case base::DType::i32: return read<int32_t>;
+    case base::DType::u32: return read<uint32_t>;
+    case base::DType::i64: return read<int64_t>;
+    case base::DType::u64: return read<uint64_t>;
+    case base::DType::f16: return read<Half>;
+    case base::DType::bf16: return read<Brain>;
+    case base::DType::f32: return read<float>;
+    case base::DType::f64: return read<double>;
+    case base::DType::c64: case base::DType::c128: break;
   }
-  throw Error(ErrorKind::invalid_argument, std::string("there are no statistics of ") + dtype_name(type) + " numbers; leave the field out");
+  throw Error(ErrorKind::invalid_argument,
+              std::string("there are no statistics of ") + base::dtype_name(type) + " numbers; leave the field out");
 }
 
 // What is left of a row without a run of equal numbers at one end: of zeros if there is one, else behind, else before.
@@ -113,18 +116,18 @@ double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
 uint64_t hash_of(const uint8_t* row, const Inner& inner, size_t item, uint64_t seed) {
   if (inner.sizes.size() <= 1 && (inner.sizes.empty() || inner.strides[0] == 1)) {
     const auto bytes = inner.total * static_cast<int64_t>(item);
-    if (bytes <= kHashedBytes) return mix_hash(seed, xxh64({row, static_cast<size_t>(bytes)}));
+    if (bytes <= kHashedBytes) return mix_hash(seed, base::xxh64({row, static_cast<size_t>(bytes)}));
     uint64_t hash = mix_hash(seed, static_cast<uint64_t>(bytes));
     constexpr int64_t runs = kHashedBytes / kHashedRun;
     for (int64_t i = 0; i < runs; ++i)
-      hash = mix_hash(hash, xxh64({row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun)}));
+      hash = mix_hash(hash, base::xxh64({row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun)}));
     return hash;
   }
   const int64_t most = kHashedBytes / static_cast<int64_t>(item) / 4, numbers = std::min(inner.total, most);
   uint64_t hash = mix_hash(seed, static_cast<uint64_t>(inner.total));
   for (int64_t i = 0; i < numbers; ++i) {
     const int64_t place = numbers > 1 ? (inner.total - 1) * i / (numbers - 1) : 0;
-    hash = mix_hash(hash, xxh64({row + inner.offset(place) * static_cast<int64_t>(item), item}));
+    hash = mix_hash(hash, base::xxh64({row + inner.offset(place) * static_cast<int64_t>(item), item}));
   }
   return hash;
 }
@@ -134,7 +137,7 @@ uint64_t hash_of(const uint8_t* row, const Inner& inner, size_t item, uint64_t s
 FieldLayout layout_of(const BatchView& batch) {
   const auto& sizes = batch.sizes;
   FieldLayout layout;
-  const bool whole = is_whole(batch.type), picture = batch.type == DType::u8 && sizes.size() > 2;
+  const bool whole = is_whole(batch.type), picture = batch.type == base::DType::u8 && sizes.size() > 2;
   const auto series = [&](size_t axis) {
     layout.series_axis = static_cast<int>(axis);
     layout.series = sizes[axis];
@@ -144,7 +147,7 @@ FieldLayout layout_of(const BatchView& batch) {
     return layout;
   }
   if (sizes.size() == 2) {
-    layout.counted = whole && !(batch.type == DType::u8 && sizes[1] > kMostCountedColumns);
+    layout.counted = whole && !(batch.type == base::DType::u8 && sizes[1] > kMostCountedColumns);
     if (sizes[1] > 0 && sizes[1] <= (whole ? kMostCountedColumns : kMostColumns)) series(1);
     layout.padded = layout.counted && layout.series_axis < 0;
     return layout;
@@ -162,7 +165,7 @@ FieldLayout layout_of(const BatchView& batch) {
 
 void sample_rows(const BatchView& batch, const FieldLayout& layout, const SampleLimits& limits, uint64_t turn, SampledBatch& out) {
   const Reader reader = reader_of(batch.type);
-  const size_t item = dtype_bytes(batch.type);
+  const size_t item = base::dtype_bytes(batch.type);
   const auto item_stride = static_cast<int64_t>(item);
   Inner inner, whole;
   int64_t series_stride = 0;
@@ -193,4 +196,4 @@ void sample_rows(const BatchView& batch, const FieldLayout& layout, const Sample
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

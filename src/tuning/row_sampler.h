@@ -12,12 +12,12 @@
 
 #include "base/dtype.h"
 
-namespace millrace {
+namespace millrace::tuning {
 
 // A strided tensor; its first dimension is the samples.
 struct BatchView {
   const uint8_t* data = nullptr;
-  DType type = DType::u8;
+  base::DType type = base::DType::u8;
   std::vector<int64_t> sizes, strides;  // strides in elements
   bool ragged = false;                  // one sample of a field whose samples have sizes of their own; the first size is 1
 
@@ -55,4 +55,4 @@ struct SampleLimits {
 // Appends to `out`. Throws Error(invalid_argument) for complex numbers.
 void sample_rows(const BatchView& batch, const FieldLayout& layout, const SampleLimits& limits, uint64_t turn, SampledBatch& out);
 
-}  // namespace millrace
+}  // namespace millrace::tuning

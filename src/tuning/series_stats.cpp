@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 constexpr int64_t kLeastBatches = 8;  // fewer say nothing about how batches vary
@@ -172,4 +172,4 @@ SeriesReference SeriesStats::reference() const {
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -15,7 +15,7 @@
 #include "tuning/moments.h"
 #include "tuning/value_histogram.h"
 
-namespace millrace {
+namespace millrace::tuning {
 
 inline constexpr double kMostScore = 2;
 
@@ -80,4 +80,4 @@ struct SeriesStats {
   SeriesReference reference() const;
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::tuning {
 
 void ValueCounts::add(int64_t value, uint64_t count) {
   counts_[value] += count;
@@ -50,4 +50,4 @@ void ValueCounts::shrink() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace millrace {
+namespace millrace::tuning {
 
 class ValueCounts {
  public:
@@ -35,4 +35,4 @@ class ValueCounts {
   uint64_t total_ = 0, error_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

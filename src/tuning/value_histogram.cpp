@@ -1,6 +1,6 @@
 #include "tuning/value_histogram.h"
 
-namespace millrace {
+namespace millrace::tuning {
 
 double ValueHistogram::middle_of(int bucket) {
   if (bucket == kZero) return 0;
@@ -44,4 +44,4 @@ double ValueHistogram::quantile(double q) const {
   return middle_of(last);
 }
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::tuning {
 
 class ValueHistogram {
  public:
@@ -45,4 +45,4 @@ class ValueHistogram {
   uint64_t total_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -1,5 +1,8 @@
 """Accelerate: prepare() makes a loader of its own from the attributes of the one it is given."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 import torch.utils.data
@@ -57,3 +60,41 @@ def test_skipping_the_first_batches(photos, installed):
     rest = accelerator.skip_first_batches(prepared, 2)
     assert [noted(batch)[0] for batch in rest] == [[8, 9, 10, 11], [12]]
     assert rest.base_dataloader.stats()["engine"] == "threads"
+
+
+def by_cloudpickle(thing):
+    return pickle.loads(pytest.importorskip("cloudpickle").dumps(thing))
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+@pytest.mark.parametrize("copied", [lambda thing: pickle.loads(pickle.dumps(thing)), by_cloudpickle, copy.deepcopy])
+def test_prepared_loaders_are_pickled(photos, workers, dispatch, copied, installed):
+    configuration = accelerate.DataLoaderConfiguration(dispatch_batches=dispatch)
+    accelerator = accelerate.Accelerator(cpu=True, dataloader_config=configuration)
+    prepared = accelerator.prepare(torch.utils.data.DataLoader(photos, 4, num_workers=workers))
+    expected = [noted(batch) for batch in prepared]
+    twin = copied(prepared)
+    assert type(twin) is type(prepared) and type(twin.base_dataloader) is millrace.DataLoader
+    assert [noted(batch) for batch in twin] == expected
+    twin = copied(accelerator)._dataloaders[0] if copied is not copy.deepcopy else twin
+    assert len(twin) == len(prepared)
+
+
+def test_a_prepared_loader_goes_on_from_its_state(photos, workers, installed):
+    """Accelerate writes `_iterator_finished` into each state: what was there, where each process has a loader of its own."""
+    accelerator = accelerate.Accelerator(cpu=True)
+
+    def made():
+        torch.manual_seed(3)
+        return accelerator.prepare(torch.utils.data.DataLoader(photos, 4, shuffle=True, num_workers=workers))
+
+    whole = [noted(batch) for batch in made()]
+    for stop in range(1, len(whole)):
+        prepared = made()
+        for number, _ in enumerate(prepared, 1):
+            if number == stop:
+                state = copy.deepcopy(prepared.state_dict())
+                break
+        resumed = made()
+        resumed.load_state_dict(state)
+        assert [noted(batch) for batch in resumed] == whole[stop:]

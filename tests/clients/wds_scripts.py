@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import math
+import random
 import wave
 from functools import partial
 
@@ -330,8 +331,69 @@ def diffusion_with_transforms(wds, DataLoader, shards, workers, transform):
     return DataLoader(dataset.map_dict(image=transform), batch_size=4, num_workers=workers)
 
 
+class ShuffledByEpoch:
+    """Made a PipelineStage below: the shards in the epoch's order, by a generator of its own and the package's inner function."""
+
+    def __init__(self, shuffle):
+        self.shuffle, self.epoch = shuffle, -1
+
+    def run(self, source):
+        self.epoch += 1
+        return self.shuffle(source, 100, 10, random.Random(7 + self.epoch))
+
+
+class WeightedShards(torch.utils.data.IterableDataset):
+    """Shards drawn with weights, without end, by the worker's seed."""
+
+    def __init__(self, urls, weights, seed):
+        super().__init__()
+        self.urls, self.weights, self.seed = urls, weights, seed
+
+    def __iter__(self):
+        draw = random.Random(self.seed())
+        while True:
+            yield {"url": draw.choices(self.urls, weights=self.weights)[0]}
+
+
+def grouped(files):
+    """Files to samples, by a script's own rule: two samples of one key stay two."""
+    sample = None
+    for file in filter(None, files):
+        key, _, suffix = file["fname"].partition(".")
+        if sample is not None and (key != sample["__key__"] or suffix in sample):
+            yield sample
+            sample = None
+        sample = sample or {"__key__": key, "__url__": file["__url__"]}
+        sample[suffix] = file["data"]
+    if sample is not None:
+        yield sample
+
+
+def read_by_itself(wds, source):
+    return grouped(wds.tariterators.tar_file_expander(wds.tariterators.url_opener(source, handler=go_on), handler=go_on))
+
+
+def own_steps(wds, DataLoader, shards, workers):
+    """Contrastive training with the script's own order of shards and its own reading of them."""
+    stage = type("Stage", (ShuffledByEpoch, wds.PipelineStage), {})(wds.filters._shuffle)
+    steps = [wds.SimpleShardList(shards), stage, wds.split_by_node, wds.split_by_worker, partial(read_by_itself, wds)]
+    steps += [wds.select(has_caption_and_picture), wds.decode("pilrgb", handler=go_on), wds.rename(image="jpg;png", text="txt")]
+    steps += [wds.map_dict(image=to_tensor, text=tokenize), wds.to_tuple("image", "text"), wds.batched(4, partial=False)]
+    dataset = wds.DataPipeline(*steps).with_epoch(3)
+    loader = wds.WebLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+    return [*loader, *loader]
+
+
+def own_shards(wds, DataLoader, shards, workers):
+    """Shards drawn with weights by a data set of the script's own."""
+    source = WeightedShards(shards, [1.0, 2.0, 1.0, 3.0][: len(shards)], wds.utils.pytorch_worker_seed)
+    dataset = wds.DataPipeline(source, wds.tarfile_to_samples(handler=go_on), wds.to_tuple("__key__", "txt")).with_epoch(15)
+    return [list(map(str, row)) for row in wds.WebLoader(dataset, batch_size=None, num_workers=workers)]
+
+
 #: Scripts whose order is given.
 ORDERED = [
+    own_steps, own_shards,
     readme, classification, contrastive, contrastive_validation, repeated_and_cut, rebatched, dicts_of_a_diffusion_trainer, sound,
     sound_with_a_collation, robot, captions_with_prompts, check_of_pictures, whole_samples, features, windows, chosen_fields_of_json,
     own_split, associated, in_turn,

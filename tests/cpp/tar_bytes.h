@@ -16,7 +16,7 @@
 
 namespace millrace::tar_bytes {
 
-class MemorySource final : public ByteSource {
+class MemorySource final : public io::ByteSource {
  public:
   explicit MemorySource(std::string content, std::string name = "shard.tar") : content_(std::move(content)), name_(std::move(name)) {}
   const std::string& name() const override { return name_; }
@@ -31,7 +31,7 @@ class MemorySource final : public ByteSource {
   const std::string content_, name_;
 };
 
-inline std::shared_ptr<const ByteSource> memory(std::string content) { return std::make_shared<MemorySource>(std::move(content)); }
+inline std::shared_ptr<const io::ByteSource> memory(std::string content) { return std::make_shared<MemorySource>(std::move(content)); }
 
 inline std::string octal(int64_t number, size_t digits = 11) {
   std::string text(digits, '0');

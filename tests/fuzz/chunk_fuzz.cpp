@@ -23,7 +23,7 @@ using namespace millrace;
 
 constexpr int64_t kRows = 40, kColumns = 6;  // of a chunk; the array has 100 rows
 
-std::optional<std::vector<uint8_t>> read(const ChunkedArray& array, const std::vector<AxisRange>& box) {
+std::optional<std::vector<uint8_t>> read(const arrays::ChunkedArray& array, const std::vector<arrays::AxisRange>& box) {
   std::vector<uint8_t> out(array.box_bytes(box), 0x11);
   try {
     array.read(box, out);
@@ -38,15 +38,15 @@ std::optional<std::vector<uint8_t>> read(const ChunkedArray& array, const std::v
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 8) return 0;
-  ArrayForm form;
+  arrays::ArrayForm form;
   form.element_bytes = size_t{1} << (data[6] & 3);
   form.swap_bytes = std::min<size_t>(form.element_bytes, size_t{1} << (data[6] >> 2 & 3));
   bool deflates = false;
   for (size_t i = 0; i < data[0] % 5; ++i) {
     const uint8_t byte = data[1 + i];
-    ChunkFilter filter{static_cast<ChunkFilter::Kind>(byte % 3), 1u + (byte >> 2) % 17};
-    if (filter.kind == ChunkFilter::Kind::deflate && deflates) filter.kind = ChunkFilter::Kind::shuffle;
-    deflates = deflates || filter.kind == ChunkFilter::Kind::deflate;
+    codecs::ChunkFilter filter{static_cast<codecs::ChunkFilter::Kind>(byte % 3), 1u + (byte >> 2) % 17};
+    if (filter.kind == codecs::ChunkFilter::Kind::deflate && deflates) filter.kind = codecs::ChunkFilter::Kind::shuffle;
+    deflates = deflates || filter.kind == codecs::ChunkFilter::Kind::deflate;
     form.filters.push_back(filter);
   }
   form.shape = {100, kColumns};
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::unique_ptr<uint8_t[]> exact(new uint8_t[size - 7]);
   std::copy(data + 7, data + size, exact.get());
   const auto source = std::make_shared<FuzzInput>(std::span<const uint8_t>(exact.get(), size - 7));
-  const ChunkedArray array(source, "x", form, {{1, 0, static_cast<int64_t>(size - 7), data[5]}});
+  const arrays::ChunkedArray array(source, "x", form, {{1, 0, static_cast<int64_t>(size - 7), data[5]}});
   const auto whole = read(array, {{0, 100, 1}, {0, kColumns, 1}});
   check(whole == read(array, {{0, 100, 1}, {0, kColumns, 1}}), "the same box, read twice");
   const auto part = read(array, {{35, 20, 3}, {1, 2, 2}});

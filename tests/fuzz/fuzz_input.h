@@ -19,7 +19,7 @@ inline void check(bool right, const char* what) {
 }
 
 // Borrows the bytes.
-class FuzzInput final : public ByteSource {
+class FuzzInput final : public io::ByteSource {
  public:
   explicit FuzzInput(std::span<const uint8_t> bytes) : bytes_(bytes) {}
   const std::string& name() const override { return name_; }

@@ -22,11 +22,11 @@ struct FuzzRegion {
     place.top = pick(choice[1], height);
     place.width = 1 + pick(choice[2], width - place.left);
     place.height = 1 + pick(choice[3], height - place.top);
-    memory = std::make_unique<uint8_t[]>(static_cast<size_t>(place.width) * static_cast<size_t>(place.height) * kPixelBytes);
+    memory = std::make_unique<uint8_t[]>(static_cast<size_t>(place.width) * static_cast<size_t>(place.height) * base::kPixelBytes);
   }
-  ImageView pixels() const { return {memory.get(), place.width, place.height, ptrdiff_t{place.width} * kPixelBytes}; }
+  base::ImageView pixels() const { return {memory.get(), place.width, place.height, ptrdiff_t{place.width} * base::kPixelBytes}; }
 
-  Rect place;
+  base::Rect place;
   std::unique_ptr<uint8_t[]> memory;
 };
 

@@ -20,9 +20,9 @@ using namespace millrace;
 
 void try_decode(std::span<const uint8_t> bytes) {
   constexpr int64_t kMostPixels = 1'000'000;  // larger pictures cost time and show nothing more
-  static PictureDecoder decoder;
+  static codecs::PictureDecoder decoder;
   try {
-    const PictureHeader header = decoder.probe(bytes);
+    const codecs::PictureHeader header = decoder.probe(bytes);
     if (int64_t{header.width} * header.height > kMostPixels) return;
     const FuzzRegion region(bytes, header.width, header.height);
     decoder.decode(region.place, region.pixels());
@@ -46,9 +46,9 @@ void put_checksums_right(std::vector<uint8_t>& png) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
-  if (sniff(bytes) == ImageFormat::jpeg) return 0;  // jpeg_fuzz has it
+  if (codecs::sniff(bytes) == codecs::ImageFormat::jpeg) return 0;  // jpeg_fuzz has it
   try_decode(bytes);
-  if (sniff(bytes) != ImageFormat::png) return 0;
+  if (codecs::sniff(bytes) != codecs::ImageFormat::png) return 0;
   std::vector<uint8_t> mended(bytes.begin(), bytes.end());
   put_checksums_right(mended);
   const std::unique_ptr<uint8_t[]> exact(new uint8_t[size]);

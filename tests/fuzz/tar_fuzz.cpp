@@ -34,15 +34,15 @@ struct Found {
 };
 
 // All files; nothing where an error came.
-std::optional<std::vector<Found>> walk(const std::shared_ptr<const ByteSource>& source, bool& packed) {
+std::optional<std::vector<Found>> walk(const std::shared_ptr<const io::ByteSource>& source, bool& packed) {
   std::vector<Found> found;
   std::vector<uint8_t> content, again;
   try {
-    ShardReader reader(source);
+    sources::ShardReader reader(source);
     packed = reader.packed();
-    for (ShardFile file; reader.next(file);) {
+    for (sources::ShardFile file; reader.next(file);) {
       const int64_t size = file.entry.size;
-      check(size >= 0 && size <= kMostEntryBytes && file.entry.offset >= file.entry.header + 512, "an entry's place");
+      check(size >= 0 && size <= sources::kMostEntryBytes && file.entry.offset >= file.entry.header + 512, "an entry's place");
       check(packed || file.entry.offset <= source->size() - size, "an entry behind the end");
       if (file.entry.offset + size > kMostUnpacked) return std::nullopt;
       content.resize(static_cast<size_t>(size));
@@ -67,11 +67,11 @@ void try_archive(std::span<const uint8_t> bytes) {
   const auto found = walk(source, packed);
   if (packed) return;
   try {
-    const TarIndex index = TarIndex::build(source);
+    const sources::TarIndex index = sources::TarIndex::build(source);
     check(found.has_value(), "an index of an archive that cannot be read");
     size_t number = 0;
     for (int64_t sample = 0; sample < index.size(); ++sample)
-      for (const TarIndex::File& file : index.files(sample)) {
+      for (const sources::TarIndex::File& file : index.files(sample)) {
         check(number < found->size(), "more files in the index");
         const Found& same = (*found)[number++];
         check(same.key == index.key(sample) && same.suffix == index.suffixes()[file.suffix] && same.offset == file.offset &&

@@ -31,6 +31,9 @@ NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32
 TENSOR_TYPES = [getattr(torch, name) for name in [*NAMES, "bfloat16", "uint16", "uint32", "uint64"]]
 WIDE = torch.randn(COUNT, 30_000, generator=torch.Generator().manual_seed(2))  # batches of 4 take more than 256 KiB
 
+COLUMNS = torch.randn(20, COUNT, generator=torch.Generator().manual_seed(5)).t()  # as pandas has its values
+IMAGES = torch.arange(COUNT * 60, dtype=torch.uint8).view(COUNT, 5, 4, 3)
+
 
 def mapped(array):
     """The same in a file that has no name, mapped into memory."""
@@ -47,6 +50,28 @@ DATASETS = {
     "strides": lambda: TensorDataset(
         torch.arange(COUNT * 40).view(COUNT * 2, 20)[::2, 3:9], Y[:1].expand(COUNT), X[:1].expand(COUNT, 3, 2)
     ),
+    "columns": lambda: TensorDataset(COLUMNS, COLUMNS.double(), Y),
+    "columns of an array": lambda: StackDataset(np.asfortranarray(PIXELS), COLUMNS.numpy().astype(np.float64), Y),
+    "many columns": lambda: TensorDataset(torch.randn(30_000, COUNT, generator=torch.Generator().manual_seed(4)).t()),
+    "every second column": lambda: TensorDataset(COLUMNS[:, ::2], torch.arange(COUNT * 40).view(COUNT, 40)[:, 3:33:3]),
+    "axes swapped": lambda: TensorDataset(
+        IMAGES.permute(0, 3, 1, 2), IMAGES.transpose(1, 2), IMAGES.transpose(0, 3).contiguous().transpose(0, 3)
+    ),
+    "channels last": lambda: TensorDataset(IMAGES.permute(0, 3, 1, 2).to(memory_format=torch.channels_last)),
+    "expanded rows": lambda: TensorDataset(Y[:, None].expand(COUNT, 5), X[:, :1].expand(COUNT, 4, 2), X[:1, :, :1].expand(COUNT, 3, 6)),
+    "rows in the middle": lambda: TensorDataset(torch.arange(4 * COUNT * 6).view(4, COUNT, 6).transpose(0, 1)),
+    "rows of four axes": lambda: TensorDataset(torch.arange(COUNT * 120).view(COUNT, 5, 2, 3, 4).permute(0, 2, 4, 1, 3), Y),
+    "column types": lambda: TensorDataset(*((COLUMNS * 9).to(dtype) for dtype in TENSOR_TYPES)),
+    "columns in a mapped file": lambda: StackDataset(mapped(WIDE.numpy()).T[:COUNT, :7], mapped(COLUMNS.t().contiguous().numpy()).T),
+    "columns in a shared file": lambda: TensorDataset(COLUMNS.clone().share_memory_(), Y.clone().share_memory_()),
+    "unsigned arrays": lambda: StackDataset(*(PIXELS.astype(f"uint{bits}") for bits in (16, 32, 64)), Y.numpy().astype(np.uint16),
+                                            (Y.numpy() + 2**32 - 300).astype(np.uint32)),
+    "empty rows in columns": lambda: TensorDataset(torch.empty(4, 0, COUNT).permute(2, 0, 1), torch.empty(0, COUNT).t()),
+    "part of records": lambda: np.zeros(COUNT, dtype=[("a", "u1"), ("b", "f4", (3,))])["b"],
+    "concatenated columns": lambda: ConcatDataset(
+        [TensorDataset(COLUMNS[:4]), TensorDataset(COLUMNS[:0].contiguous()), TensorDataset(COLUMNS[9:])]
+    ),
+    "subset of columns": lambda: Subset(TensorDataset(COLUMNS, Y), [5, -1, 3, 3, 22]),
     "empty rows": lambda: TensorDataset(torch.empty(COUNT, 0, 4), Y),
     "rows of one": lambda: TensorDataset(torch.randn(COUNT, 1, 1, 5), torch.randn(COUNT, 1)),
     "wide rows": lambda: TensorDataset(WIDE, Y, WIDE.to(torch.float64)),

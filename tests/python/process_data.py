@@ -1,6 +1,7 @@
 """Datasets for the tests of worker processes: at module level, so that spawned workers can import them."""
 
 import collections
+import ctypes
 import dataclasses
 import os
 import random
@@ -177,3 +178,21 @@ class Failing(Dataset):
             "Stop": lambda: StopIteration(),
             "Local": lambda: type("Local", (Exception,), {})("local"),
         }[self.how]()
+
+
+class Stuck(Dataset):
+    """Says in a folder that it has begun, then does not come back: sample 0 without the interpreter's lock, sample 1 with it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        open(f"{self.folder}/{index} {os.getpid()}", "w").close()
+        (ctypes.PyDLL(None).sleep if index else time.sleep)(1000)
+
+
+def ignore_sigterm(worker):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)

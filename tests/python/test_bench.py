@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -351,3 +352,31 @@ def test_batches_go_on_behind_an_epoch():
 ])
 def test_samples_of_a_batch(batch, size, samples):
     assert samples_in(batch, size) == samples
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_server_that_is_loading_ends_with_its_parent(folder, tmp_path, live):
+    def load():
+        (tmp_path / f"loading {os.getpid()}").touch()
+        time.sleep(1000)
+
+    def run():
+        with Client(Target("loads:dataset", live=load if live else None)) as client:
+            client.start()
+
+    (folder / "loads.py").write_text(f"import os, time\nopen({str(tmp_path)!r} + f'/loading {{os.getpid()}}', 'w')\ntime.sleep(1000)\n")
+    parent = multiprocessing.get_context("fork").Process(target=run)
+    parent.start()
+    until = time.monotonic() + 60
+    while not (begun := list(tmp_path.glob("loading *"))) and time.monotonic() < until:
+        time.sleep(0.02)
+    parent.kill()
+    parent.join()
+    server = begun[0].name.split()[1]
+    until = time.monotonic() + 10
+    while os.path.exists(f"/proc/{server}/exe") and time.monotonic() < until:
+        time.sleep(0.02)
+    left = os.path.exists(f"/proc/{server}/exe")
+    if left:
+        os.kill(int(server), signal.SIGKILL)
+    assert not left

@@ -30,7 +30,10 @@ def test_an_epoch_must_be_whole_unchanged_and_shuffled() -> None:
             check("wrong", data, batches)
 
 
-@pytest.mark.parametrize("scenario", [SMALL, dataclasses.replace(SMALL, arrow=True)], ids=["tensors", "arrow"])
+SCENARIOS = {"tensors": SMALL, "columns": dataclasses.replace(SMALL, column_major=True), "arrow": dataclasses.replace(SMALL, arrow=True)}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_all_sides_are_measured(scenario) -> None:
     if scenario.arrow:
         pytest.importorskip("datasets")

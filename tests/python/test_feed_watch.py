@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 from loader_data import make_folder, pictures
+from test_rows_in_place import in_child
 
 import millrace
 from millrace import FeedOptions, FeedProfile, watch
@@ -232,3 +233,23 @@ def test_two_threads_with_loaders_of_their_own():
     for thread in threads:
         thread.join()
     assert seen == [100] * 3
+
+
+def test_batches_that_give_their_memory_away():
+    """They are looked at later, by a thread: what the user does to a tensor meanwhile does not take its memory."""
+
+    def body():
+        examiner = millrace._core.FeedExaminer(queue=100)
+        for step in range(8):
+            batch = torch.full((64, 100_000), 7.0)
+            assert examiner.submit(step, False, [("0", [batch], "float32", "data")])
+            (batch.set_, batch.share_memory_, lambda b=batch: b.untyped_storage().resize_(0), lambda b=batch: b.resize_(200_000, 64))[
+                step % 4
+            ]()
+            torch.full((64, 100_000), -1.0)
+        examiner.finish()
+        (series,) = examiner.statistics().to_dict()["fields"]["0"]["series"][:1]
+        assert series["mean"] == 7
+        examiner.close()
+
+    in_child(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -105,6 +106,22 @@ def test_packed_files_are_unpacked_once(tmp_path, cache, suffix, monkeypatch):
     with pytest.raises(millrace.CorruptDataError, match="bad/b"):
         len(JSONL(str(broken)))
     assert [p.name for p in (cache / "unpacked").iterdir()] == [kept.name], "nothing half done is left"
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_full_disk_while_unpacking_names_the_cache_folder(opens, tmp_path, monkeypatch):
+    path = write_json(tmp_path / "data.jsonl.gz", ROWS)
+    folder = tmp_path / "kept"
+
+    def mkstemp(dir, prefix):
+        if not opens:
+            raise OSError(errno.ENOSPC, "No space left on device", os.path.join(dir, f"{prefix}1"))
+        return os.open("/dev/full", os.O_WRONLY), str(folder / f"{prefix}1")
+
+    monkeypatch.setattr(files.tempfile, "mkstemp", mkstemp)
+    with pytest.raises(OSError, match="cannot keep what .*data.jsonl.gz unpacks to.*make room there.*index_dir=") as caught:
+        len(JSONL(path, {"n": int}, index_dir=str(folder)))
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(folder)
 
 
 def test_progress_and_giving_up(tmp_path, monkeypatch, capfd):

@@ -74,11 +74,11 @@ def test_other_datasets():
 
 def test_every_reason_is_told_at_once(dataset):
     dataset.transform = None
-    told = lines(dataset, collate_fn=list, num_workers=1, worker_init_fn=print)
+    told = lines(dataset, batch_size=None, collate_fn=list, num_workers=1, worker_init_fn=print)
     assert "without a transform" in told["transform"][1]
     assert "list is not torch's default_collate" in told["collate_fn"][1]
     assert "print may do anything" in told["worker_init_fn"][1]
-    assert told["dataset"][1] == "ready for the engine, but transform and collate_fn and worker_init_fn are not"
+    assert told["dataset"][1] == "ready for the engine, but transform and sampler and collate_fn and worker_init_fn are not"
 
 
 def test_dataset_details(root, dataset):
@@ -126,10 +126,13 @@ def test_samplers(dataset):
 
 def test_collate_functions(dataset):
     assert lines(dataset, collate_fn=default_collate)["collate_fn"][0] == "native"
-    assert "<lambda> is not torch's default_collate" in refusal(
-        "collate_fn", dataset, collate_fn=lambda batch: default_collate(batch)
-    )
-    assert "partial is not torch's" in refusal("collate_fn", dataset, collate_fn=functools.partial(default_collate))
+    for same in (lambda batch: default_collate(batch), functools.partial(default_collate)):
+        assert lines(dataset, collate_fn=same)["collate_fn"][0] == "native"
+    word, reason = lines(dataset, collate_fn=list)["collate_fn"]
+    assert (word, reason.partition(": ")[0]) == ("python", "native decode, collate_fn in Python")
+    assert lines(dataset, collate_fn=list)["dataset"][0] == "native"
+    in_memory = torch.utils.data.TensorDataset(torch.arange(3))
+    assert "list is not torch's default_collate" in refusal("collate_fn", in_memory, collate_fn=list)
 
 
 @pytest.mark.parametrize("key, part", [(torch.Tensor, "Tensor"), (int, "int"), (tuple, "tuple"), (object, "tuple")])

@@ -55,6 +55,19 @@ def test_small_sizes(way):
             assert np.array_equal(decoded(data), by_pillow(data)), (width, height)
 
 
+def test_damaged_exif_means_upright(tmp_path):
+    """Pillow converts such a picture, and refuses only to say what its EXIF holds."""
+    data = webp(picture(np.random.default_rng(8), 30, 20), exif=exif(6))
+    damaged = data.replace(b"II*\0", b"II?\0")
+    assert damaged != data
+    with pytest.raises(SyntaxError):
+        Image.open(io.BytesIO(damaged)).getexif()
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "f.webp").write_bytes(damaged)
+    row, _ = ImageFolder(tmp_path, transforms.PILToTensor(), exif=True).at(0, 0, 0)
+    assert np.array_equal(row.numpy().transpose(1, 2, 0), by_pillow(damaged))
+
+
 def riff(*chunks):
     body = b"WEBP" + b"".join(name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for name, data in chunks)
     return b"RIFF" + struct.pack("<I", len(body)) + body

@@ -10,6 +10,7 @@ import torch
 from test_resume import ENGINES, SIZE, Counting, Squares, check, own, values
 from torch.utils.data import IterableDataset
 
+import millrace
 from millrace import DataLoader
 
 
@@ -87,17 +88,90 @@ def test_bad_states_are_refused():
         DataLoader(Squares(), 4, shuffle=True).load_state_dict(saved())
     with pytest.warns(UserWarning, match="dataset was"):
         DataLoader(range(SIZE), 4).load_state_dict(saved())
-    for then, now in ((0, 2), (2, 0), (2, 3)):
-        resumed = DataLoader(Squares(), 4, num_workers=now)
-        resumed.load_state_dict(saved(num_workers=then))
-        with pytest.raises(AssertionError, match=f"num_workers={then}, and the loader has {now}"):
-            iter(resumed)
     damaged = saved(shuffle=True, generator=own())
     damaged["_sampler_iter_state"]["sampler"]["generator"] = "no base64"
     resumed = DataLoader(Squares(), 4, shuffle=True, generator=own())
-    resumed.load_state_dict(damaged)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(millrace.StateError, match="is damaged, or was changed"):
+        resumed.load_state_dict(damaged)
+    with pytest.raises(millrace.StateError, match="a random generator cannot be read.*damaged"):
+        resumed.load_state_dict(damaged, verify=False)
         list(resumed)
+
+
+def changed(state, *path, value=None, delete=False):
+    state = copy.deepcopy(state)
+    holder = state
+    for key in path[:-1]:
+        holder = holder[key]
+    if delete:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    return state
+
+
+def test_a_state_that_says_where_it_should_not_is_refused_by_its_checksum():
+    state = saved()
+    for damaged in (
+        changed(state, "_sampler_iter_state", delete=True),
+        changed(state, "_sampler_iter_state", "position", value=10**6),
+        changed(state, "millrace", delete=True),
+        changed(state, "_num_yielded", value=2),
+        changed(state, "checksum", value=None),
+    ):
+        with pytest.raises(millrace.StateError, match="the loader's state is damaged, or was changed.*verify=False"):
+            DataLoader(Squares(), 4).load_state_dict(damaged)
+
+
+def test_states_made_by_hand():
+    """Without a look at the checksum: what is missing or impossible has a sentence, and what could be is a place."""
+    state, loader = saved(), DataLoader(Squares(), 4)
+    for damaged, words in (
+        (changed(state, "_sampler_iter_state", delete=True), "no \\['_sampler_iter_state'\\]"),
+        (changed(state, "_sampler_iter_state"), "from behind 1 index lists, and does not say where the SequentialSampler stood"),
+        (changed(state, "_sampler_iter_state", "sampler", "position", value=10**6), "position is 1000000, behind the end"),
+        (changed(state, "_num_yielded", value="1"), "'_num_yielded'.*should be a whole number of 0 or more, but is '1'"),
+        (changed(state, "_iterator_finished", value=0), "should be True or False, but is 0"),
+        (changed(state, "millrace", "order", delete=True), "no \\['millrace'\\]\\['order'\\]|no .*'order'"),
+    ):
+        for unverified in (damaged, {key: value for key, value in damaged.items() if key != "checksum"}):
+            with pytest.raises(millrace.StateError, match=words):
+                loader.load_state_dict(unverified, verify="checksum" not in unverified)
+                list(loader)
+    moved = changed(changed(state, "_sampler_iter_state", "sampler", "position", value=8), "_num_yielded", value=2)
+    loader.load_state_dict(moved, verify=False)
+    again = loader.state_dict()
+    assert values(loader) == values(DataLoader(Squares(), 4))[2:]
+    loader.load_state_dict(again)  # it has a checksum of its own now
+    assert values(loader) == values(DataLoader(Squares(), 4))[2:]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_missing_of_workers(workers):
+    loader = DataLoader(Counting(), 2, num_workers=workers)
+    next(iter(loader))
+    state = loader.state_dict()
+    for path in (("_worker_snapshots",), ("_worker_snapshots", "worker_0"), ("_worker_snapshots", "worker_0", "dataset_state")):
+        damaged = changed(state, "_snapshot", *path, delete=True)
+        with pytest.raises(millrace.StateError, match="damaged, or was changed"):
+            loader.load_state_dict(damaged)
+        with pytest.raises(millrace.StateError, match=f"the state has no .*{path[-1]}"):
+            loader.load_state_dict(damaged, verify=False)
+
+
+def test_samplers_of_users_that_end_before_the_place():
+    class Short:
+        def __iter__(self):
+            return iter([[1], [2], [3]])
+
+    loader = DataLoader(Squares(), batch_sampler=Short())
+    list(loader)
+    iterator = iter(loader)
+    next(iterator)
+    state = changed(loader.state_dict(), "_sampler_iter_yielded", value=7)
+    loader.load_state_dict(state, verify=False)
+    with pytest.raises(millrace.StateError, match="from behind 7 index lists, and the sampler gives only 3"):
+        list(loader)
 
 
 def test_an_empty_state_begins_anew():

@@ -112,7 +112,10 @@ def test_states_of_other_data_of_the_same_size():
 def test_a_damaged_generator():
     own = samplers.RandomSampler(range(5), generator=torch.Generator())
     next(iter(own))
-    own.load_state_dict({**own.state_dict(), "generator": "x"})
+    damaged = {**own.state_dict(), "generator": "x"}
+    with pytest.raises(millrace.StateError, match="damaged, or was changed"):
+        own.load_state_dict(damaged)
+    own.load_state_dict(damaged, verify=False)
     with pytest.raises(ValueError):
         iter(own)
 

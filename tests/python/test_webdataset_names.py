@@ -9,7 +9,6 @@ import types
 import pytest
 import torch
 from shard_data import numbered_shards, same, write_tar
-from torch.utils.data import IterableDataset
 
 import millrace
 from millrace import DataLoader
@@ -167,20 +166,10 @@ def test_a_web_loader_is_resumed(shards, workers, taken):
 # ---------------------------------------------------------------- what is not there
 
 
-class Urls(IterableDataset):
-    def __iter__(self):
-        return iter([{"url": "a.tar"}])
-
-
 @pytest.mark.parametrize(
     "wrong, message",
     [
         (lambda: wds.DataPipeline(), "has no steps: begin with SimpleShardList"),
-        (lambda: wds.DataPipeline(wds.SimpleShardList("a.tar"), wds.split_by_node, iter), r"_node, iter\) has no tarfile_to_samples"),
-        (lambda: wds.DataPipeline(Urls(), wds.tarfile_to_samples()), r"not of Urls; for shards with weights mix pipelines"),
-        (lambda: pipeline("a.tar", iter, source=wds.ResampledShards), "iter stands behind ResampledShards"),
-        (lambda: wds.ResampledShards("a.tar", nshards=7), r"declare the epoch in samples or batches: \.with_epoch"),
-        (lambda: wds.ResampledShards("a.tar", worker_seed=int), "every reader draws differently; leave it out"),
         (lambda: wds.shuffle(10, rng=3), "give seed="),
         (lambda: list(wds.non_empty([])), "there is nothing in this stream"),
         (lambda: wds.getfirst({"a": 1}, "b;c"), "none of the fields 'b', 'c', only 'a'"),
@@ -193,7 +182,7 @@ def test_what_means_nothing_is_said(wrong, message):
 
 @pytest.mark.parametrize(
     "name, remedy",
-    [("gopen", "use millrace.stores.open_source"), ("PytorchShardList", "use WebDataset"), ("nothing", "docs/shards.md lists them")],
+    [("ShardList", "use WebDataset"), ("PytorchShardList", "use WebDataset"), ("nothing", "docs/shards.md lists them")],
 )
 def test_names_that_are_not_there(name, remedy):
     with pytest.raises(AttributeError, match=f"has no '{name}'.*{remedy}"):
@@ -213,11 +202,3 @@ def test_modules_of_the_package_are_names(shards):
     assert wds.filters.shuffle is wds.shuffle and wds.shardlists.split_by_node is wds.split_by_node
     assert wds.handlers.warn_and_continue is wds.warn_and_continue and wds.utils.identity(3) == 3
     assert wds.pipeline.DataPipeline is wds.DataPipeline and wds.autodecode.imagehandler("pil") == wds.ImageHandler("pil")
-
-
-def test_writers_are_the_packages(monkeypatch):
-    theirs = pytest.importorskip("webdataset")
-    assert wds.ShardWriter is theirs.ShardWriter and wds.TarWriter is theirs.TarWriter
-    monkeypatch.setitem(sys.modules, "webdataset", None)
-    with pytest.raises(millrace.UnavailableError, match="pip install webdataset"):
-        wds.TarWriter  # noqa: B018

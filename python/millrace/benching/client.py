@@ -19,7 +19,7 @@ import torch
 
 from .configurations import Configuration, arguments
 from .measure import Task
-from .server import serve
+from .server import end_with_parent, serve
 from .targets import Target
 
 _GRACE_S = 5.0  # that the server has to say that a measurement took too long
@@ -61,7 +61,7 @@ class Client:
         ours, theirs = socket.socketpair()
         if self._target.live is None:
             words = [sys.executable, "-c", "import sys; from millrace.benching.server import main; main(sys.argv[1:])"]
-            words.append(str(theirs.fileno()))
+            words += [str(theirs.fileno()), str(os.getpid())]
             self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._output,
                                              stderr=self._output, start_new_session=True)
         else:
@@ -159,7 +159,10 @@ class _Fork:
     """A server that has an object of this process: forked from it. The part of subprocess.Popen's interface that is used."""
 
     def __init__(self, target: Target, ours: socket.socket, theirs: socket.socket, output: int) -> None:
+        parent = os.getpid()
+
         def run() -> None:
+            end_with_parent(parent)
             os.setsid()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             ours.close()

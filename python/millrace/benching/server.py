@@ -7,7 +7,8 @@ So each configuration begins with the same memory, generators and caches, and wh
 pools) is gone. Where loading has left behind what does not survive a fork (threads, open files whose position forks would share, CUDA) the
 server measures itself, and the parent starts another for the next configuration.
 
-How it ends: when the parent closes the connection, or dies, the server ends its child's process group and goes.
+How it ends: when the parent closes the connection, or dies, the server ends its child's process group and goes. Server and child
+also end _GRACE_MS after whoever started them, whatever the dataset's code is doing then.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from .. import _core
 from .configurations import written
 from .measure import measure
 from .survey import described, divides, probe, survey
@@ -30,7 +32,13 @@ from .targets import Source, Target
 
 WORK = {"probe": probe, "divides": divides, "survey": survey, "written": written}
 _FORKS_BY_ITSELF = ("jemalloc_bg_thd",)  # threads that begin anew in a forked child: that of pyarrow's allocator
+_GRACE_MS = 2000
 _PATIENCE_S = 2.0  # for a child that has answered to close its loader
+
+
+def end_with_parent(parent: int) -> None:
+    """First of all in a process of the benchmark: its thread is none of the dataset's."""
+    _core.end_with_process(parent, _GRACE_MS)
 
 
 def serve(connection: Connection, target: Target) -> None:
@@ -81,6 +89,7 @@ def _forked(parent: Connection, *work: Any) -> Any:
 
     def run() -> None:
         os.setpgid(0, 0)
+        end_with_parent(root)
         parent.close()
         ours.close()
         _work(childs.send, *call, root)  # type: ignore[arg-type]
@@ -158,9 +167,10 @@ def _mapped_inodes() -> set[int]:
 
 
 def main(arguments: list[str]) -> None:
-    """Of the process that the parent starts: the number of its end of the connection."""
+    """Of the process that the parent starts: the number of its end of the connection, and the parent's."""
     import torch  # noqa: F401  # before the inventory: its own threads are no dataset's
 
+    end_with_parent(int(arguments[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable()
     warnings.simplefilter("ignore", UserWarning)  # torch's advice about numbers of workers, which are tried on purpose

@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any, Optional
 
+from ..regular_files import open_regular
 from .frame import command, explained, number
 from .named import is_name, named
 
@@ -67,7 +68,7 @@ def _rate(given: argparse.Namespace) -> Optional[Any]:
     if given.ledger is not None:
         from millrace.measured_rate import rate_of_ledger
 
-        with open(given.ledger, encoding="utf-8") as file:
+        with open_regular(given.ledger, encoding="utf-8") as file:
             try:
                 stats = json.load(file)
             except ValueError as error:

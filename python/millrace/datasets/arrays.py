@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
@@ -13,7 +14,9 @@ import numpy as np
 import torch
 from torch.utils.data import StackDataset
 
-from ..errors import corrupt_data
+from ..errors import damage_named
+from ..regular_files import map_regular, open_regular
+from .kept import FirstVersions
 from .row_samples import RowSamples, checked_index
 
 Field = Union[torch.Tensor, np.ndarray, str, "os.PathLike[str]"]
@@ -39,9 +42,13 @@ class Arrays(StackDataset):
         if not fields:
             raise ValueError("Arrays has no fields; name at least one: Arrays(x=array)")
         self._given = {name: _described(value) for name, value in fields.items()}
+        self._first = FirstVersions()
         self._open()
 
     def _open(self) -> None:
+        for value in self._given.values():
+            if isinstance(value, tuple):
+                self._first.check_file(value[0])
         arrays = {name: _opened(name, value) for name, value in self._given.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
         if len(set(lengths.values())) != 1:
@@ -70,7 +77,7 @@ class Arrays(StackDataset):
         return [{name: array[number] for name, array in self.datasets.items()} for number in numbers]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_given": {name: _without_contents(value) for name, value in self._given.items()}}
+        return {"_given": {name: _without_contents(value) for name, value in self._given.items()}, "_first": self._first}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -105,7 +112,7 @@ def _without_contents(value: Any) -> Any:
 
 def _opened(name: str, value: Any) -> Any:
     if isinstance(value, _Mapping):
-        array: Any = np.memmap(value.path, value.dtype, "r", value.offset, value.shape, value.order)
+        array: Any = map_regular(value.path, value.dtype, value.offset, value.shape, value.order)
     elif isinstance(value, tuple):
         path, member = value
         array = _npz(path, member or name, member is None) if path.endswith(".npz") else _npy(path)
@@ -121,37 +128,41 @@ def _opened(name: str, value: Any) -> Any:
 
 
 def _npy(path: str) -> np.ndarray:
-    try:
+    with damage_named(path, "it is no .npy file that can be mapped"):
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise corrupt_data(path, f"it is no .npy file that can be mapped ({error})") from None
 
 
 def _npz(path: str, member: str, may_be_only: bool) -> np.ndarray:
     """The array `member`; with `may_be_only` also the only one, whatever its name."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-            if member not in names:
-                if not (may_be_only and len(names) == 1):
-                    raise ValueError(f"{path} has the arrays {names}, not {member!r}; name one: 'file.npz:{names[0] if names else 'name'}'")
-                member = names[0]
-            info = archive.getinfo(member + ".npy")
-            if info.compress_type == zipfile.ZIP_STORED:
-                return _stored(path, info)
-            with archive.open(info) as opened:
-                return np.lib.format.read_array(opened, allow_pickle=False)
-    except (zipfile.BadZipFile, EOFError, KeyError, struct.error) as error:
-        raise corrupt_data(path, f"it is no .npz file ({error})") from None
+    with damage_named(path, "it is no .npz file"), zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if member not in names:
+            if not (may_be_only and len(names) == 1):
+                raise ValueError(f"{path} has the arrays {names}, not {member!r}; name one: 'file.npz:{names[0] if names else 'name'}'")
+            member = names[0]
+        info = archive.getinfo(member + ".npy")
+        if info.compress_type == zipfile.ZIP_STORED:
+            return _stored(path, info)
+        with archive.open(info) as opened:
+            shape, _, dtype = _header(opened)
+            if math.prod(shape) * dtype.itemsize + opened.tell() != info.file_size:  # before so much memory is asked for
+                raise ValueError(f"{shape} of {dtype} are not the {info.file_size} bytes of {info.filename}")
+        with archive.open(info) as opened:
+            return np.lib.format.read_array(opened, allow_pickle=False)
+
+
+def _header(opened: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """(shape, in Fortran's order, dtype) by a .npy header, behind which the file stands then."""
+    version = np.lib.format.read_magic(opened)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(opened)
 
 
 def _stored(path: str, info: zipfile.ZipInfo) -> np.ndarray:
     """An uncompressed member, mapped. The local header in front of it may be longer than the directory says, so it is read."""
-    with open(path, "rb") as opened:
+    with open_regular(path, "rb") as opened:
         opened.seek(info.header_offset)
         lengths = struct.unpack("<HH", opened.read(_LOCAL_HEADER)[26:30])
         opened.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
-        version = np.lib.format.read_magic(opened)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(opened)
-        return np.memmap(path, dtype, "r", opened.tell(), shape, "F" if fortran else "C")
+        shape, fortran, dtype = _header(opened)
+        return map_regular(path, dtype, opened.tell(), shape, "F" if fortran else "C")

@@ -250,7 +250,7 @@ class ImageFolder(torch.utils.data.Dataset):
             except ValueError as error:  # the Python transform then says it in torchvision's words
                 raise _not_lowered()(str(error)) from None
             native = _core.PathFiles(files.paths)
-            self._engine = chain, _core.ImageDataset(native, files.labels, pipeline, pillow_decode.decode_with_pillow)
+            self._engine = chain, _core.ImageDataset(native, files.labels, pipeline, pillow_decode.PillowDecoder())
         return self._engine
 
     def __getstate__(self) -> dict[str, Any]:

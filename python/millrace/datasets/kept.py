@@ -1,23 +1,30 @@
 """Where what was made of a file is kept: this user's cache folder, under a name that another file, or the same one changed, does not have.
 
-The folder: $XDG_CACHE_HOME/millrace or ~/.cache/millrace, and below it one for each kind of thing. The name: a hash of path, size and time
-of the last change; of URL and size where the file is in a store.
+The folder: $XDG_CACHE_HOME/millrace or ~/.cache/millrace, and below it one for each kind of thing. The name: a hash of path and version
+(size, time of the last change, inode and its last change); of URL, size and the store's version (ETag or date) where the file is in a
+store. What a store has no version of is not kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
+from millrace.errors import corrupt_data
+from millrace.file_version import FileVersion
 from millrace.signed_urls import unsigned
 
+Version = Union[FileVersion, str]  # of a local file; of an object in a store, "" when the store says none
 
-def kept_path(kind: str, suffix: str, url: str, size: int, path: Optional[str], folder: Optional[str], version: str = "") -> str:
-    """The file's name. `path`: of a local file. `version`: of a remote one. `folder`: in place of the cache folder's part for `kind`."""
-    name: tuple[Any, ...] = (unsigned(url), size, version)
-    if path is not None:
-        name = (os.path.realpath(path), size, os.stat(path).st_mtime_ns)
+
+def kept_path(
+    kind: str, suffix: str, url: str, size: int, path: Optional[str], folder: Optional[str], version: Version
+) -> Optional[str]:
+    """The file's name; None: nothing is to be kept. `path`: of a local file. `folder`: in place of the cache folder's part for `kind`."""
+    if not version:
+        return None
+    name: tuple[Any, ...] = (unsigned(url), size, version) if path is None else (os.path.realpath(path), size, tuple(version))
     if folder is None:
         root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(root, "millrace", kind)
@@ -30,3 +37,33 @@ def is_no_older(made: str, path: str) -> bool:
         return os.stat(made).st_mtime_ns >= os.stat(path).st_mtime_ns
     except OSError:
         return False
+
+
+class FirstVersions:
+    """The versions in which a dataset's files were opened first. It travels with the dataset, so that no process reads another version:
+    what one knows of a file, its samples' number and places, holds for no other."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, tuple[int, Version]] = {}
+
+    def check_file(self, path: str) -> None:
+        """check() of a local file."""
+        version = FileVersion.now(path)
+        self.check(path, version.size, version)
+
+    def check(self, url: str, size: int, version: Version) -> None:
+        """CorruptDataError when the file is another one now. Any thread."""
+        first = self._versions.setdefault(url, (size, version))
+        if first != (size, version) and not _same(first[1], version):
+            raise changed(url)
+
+
+def _same(first: Version, now: Version) -> bool:
+    return isinstance(first, FileVersion) and isinstance(now, FileVersion) and first.is_of(now)
+
+
+def changed(url: str) -> Exception:
+    from millrace.stores.locations import shown
+
+    name = shown(url)
+    return corrupt_data(name, f"{name} changed since the dataset was opened first; make the dataset anew when nobody writes to it any more")

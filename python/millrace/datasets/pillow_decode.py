@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from typing import Union
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from millrace.errors import corrupt_data
+from millrace import picture_errors
+from millrace.errors import CorruptDataError, corrupt_data
+from millrace.regular_files import open_regular
 
 
 def pil_loader(path: Union[str, "os.PathLike[str]"]) -> Image.Image:
@@ -19,14 +22,59 @@ def pil_loader(path: Union[str, "os.PathLike[str]"]) -> Image.Image:
 
 def open_picture(path: Union[str, "os.PathLike[str]"], upright: bool = False) -> Image.Image:
     """pil_loader(path), turned as the file's EXIF orientation asks if `upright`."""
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         try:
             with Image.open(file) as image:
                 return (ImageOps.exif_transpose(image) if upright else image).convert("RGB")
         except MemoryError:
             raise
         except Exception as error:  # Pillow's plugins raise nearly every type for damaged files
-            raise corrupt_data(os.fspath(path), error) from error
+            raise corrupt_data(os.fspath(path), error, _KINDS[fault_of(error)]) from error
+
+
+def fault_of(error: object) -> int:
+    """A PictureFault (src/codecs/image_header.h): what Pillow has an exception type of its own for."""
+    return 1 if isinstance(error, UnidentifiedImageError) else 2 if isinstance(error, Image.DecompressionBombError) else 0
+
+
+_KINDS = (CorruptDataError, picture_errors.UnidentifiedImageError, picture_errors.DecompressionBombError)
+
+
+class PillowDecoder:
+    """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those they decode themselves. Pillow's
+    limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when this is made, when a loader starts."""
+
+    def __init__(self) -> None:
+        self._limit = Image.MAX_IMAGE_PIXELS
+
+    def __call__(self, data: bytes, path: str) -> tuple[np.ndarray, int]:
+        return decode_with_pillow(data, path)
+
+    def quiet_pixels(self) -> Union[int, None]:
+        """check_size() has nothing to say of pictures that have no more; None: of any."""
+        return self._limit
+
+    def check_size(self, width: int, height: int) -> None:
+        """Warns, or raises DecompressionBombError, as Pillow does when it opens a picture of this size."""
+        limit, pixels = self._limit, max(1, width) * max(1, height)
+        if limit is None or pixels <= limit:
+            return
+        text = f"Image size ({pixels} pixels) exceeds limit of {{}} pixels, could be decompression bomb DOS attack."
+        if pixels > 2 * limit:
+            raise Image.DecompressionBombError(text.format(2 * limit))
+        warnings.warn(text.format(limit), Image.DecompressionBombWarning, stacklevel=2)
+
+    def identifies(self, data: bytes) -> bool:
+        """Whether Pillow would find out what it is and open it, whatever its decoding said then."""
+        try:
+            with Image.open(io.BytesIO(data)):
+                return True
+        except UnidentifiedImageError:
+            return False
+        except Exception:  # plugins raise nearly every type
+            return True
+
+    fault_of = staticmethod(fault_of)
 
 
 def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
@@ -38,9 +86,12 @@ def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
         with Image.open(io.BytesIO(data)) as image:
             pixels = np.asarray(image.convert("RGB"))
             # Asked for after decoding: Pillow turns TIFF files upright by itself and then forgets their orientation.
-            orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+            try:
+                orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+            except Exception:  # damaged EXIF means upright: the picture is sound
+                orientation = 1
     except UnidentifiedImageError:
         # Pillow's own message shows the address of the buffer instead of the file.
         message = f"cannot identify image file '{path}' ({len(data)} bytes): it is no JPEG, and nothing that Pillow reads"
-        raise OSError(message) from None
+        raise UnidentifiedImageError(message) from None
     return pixels, orientation if orientation in range(1, 9) else 1

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..regular_files import open_descriptor, open_regular
 from .timing import explained, until
 
 PAGE = 4096
@@ -76,14 +77,14 @@ class Reader:
         direct = getattr(os, "O_DIRECT", 0)
         with contextlib.suppress(OSError):
             if direct:
-                self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | direct)
+                self.fd = open_descriptor(path, os.O_RDONLY | direct)
                 with mmap.mmap(-1, PAGE) as probe:
                     os.preadv(self.fd, [probe], 0)
                 self.bypass = "O_DIRECT"
                 return
         if self.fd >= 0:
             os.close(self.fd)
-        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.fd = open_descriptor(path, os.O_RDONLY)
         with contextlib.suppress(OSError):
             os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
         resident = resident_share(self.fd, size)
@@ -218,7 +219,7 @@ def _cached(files: list[tuple[str, int]], seconds: float, threads: int) -> float
         for path, size in files[:512]:
             if held and held + size > 64 << 20:
                 break
-            opened.append(stack.enter_context(open(path, "rb", buffering=0)))
+            opened.append(stack.enter_context(open_regular(path, "rb", buffering=0)))
             held += min(size, 64 << 20)
         places = [(f.fileno(), offset) for f, (_, size) in zip(opened, files) for offset in range(0, min(size, 64 << 20), _PIECE)]
         for fd, offset in places:

@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 
 from millrace import _core
 from millrace.errors import corrupt_data
+from millrace.regular_files import open_regular
 
 from .fields import fields_of
 from .options import FeedOptions
@@ -75,7 +76,7 @@ class FeedProfile:
     @classmethod
     def load(cls, path: Path) -> FeedProfile:
         """What `save()` wrote. CorruptDataError for a damaged file, ValueError for one of a later version of millrace."""
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             text = file.read()
         try:
             data = json.loads(text)

@@ -17,7 +17,8 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
-from ..datasets.webdataset.chain import OWN_PLACE
+from ..data_parallel import rank_of
+from ..datasets.webdataset.epoch_board import OWN_PLACE
 from ..errors import UnavailableError
 from ..lowering import make_plan
 from ..prefetch import prefetched
@@ -78,7 +79,9 @@ _CHANGED = "Files or tensors may have changed since, or the dataset draws random
 
 def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> Optional[str]:
     """Why the batch may not be made again as it was; None where there is no sign of it."""
-    if make_plan(loader).job is not None or _has_place(loader):
+    job = make_plan(loader).job
+    drawn_natively = getattr(job, "python_collate", None) is None or loader.num_workers > 0
+    if (job is not None and drawn_natively) or _has_place(loader):
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
@@ -212,6 +215,16 @@ def _only(iterator: Any) -> Any:
 
 
 def _natively(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
+    batch = _native_batch(loader, log, number, job, step)
+    if job.python_collate is None:
+        return batch
+    if log.workers:
+        return job.python_collate.seeded(batch, log.base_seed, log.engine_epoch, number, rank_of(loader))
+    put_back(step.draws)
+    return job.python_collate(batch)
+
+
+def _native_batch(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
     if not job.counts_occurrences:
         return _rows_again(loader, log, job, step)
     indices, occurrences = (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, job, step.rows)

@@ -79,6 +79,7 @@ class BatchJob:
     source: BatchSource
     collate: Optional[Callable[[list], Any]]
     rows_ahead: int
+    python_collate = None
     leaves_out = False
     counts_occurrences = False
     on_device = False

@@ -38,6 +38,8 @@ def decoded_on_device(loader: Any, job: Optional[Job]) -> tuple[Optional[Job], s
     """(the loader's job, with the device's part in it where it can have one; "" then, else the reason why it has none)"""
     if not isinstance(job, ImageJob):
         return job, "only image folders that the native engine reads are decoded on a GPU, and this loader is none"
+    if job.python_collate is not None:
+        return job, "collate_fn is Python code, for batches in the CPU's memory; leave it out, or apply it to the finished batch"
     reason = _core.why_not_fused(job.pipeline) or missing_reason(loader._millrace_device)
     if reason:
         return job, reason

@@ -23,12 +23,12 @@ from ..datasets.tokens import Tokens
 from .arrow import is_arrow, recognise_arrow
 from .mapped_arrays import recognise_mapped_arrays
 from .refusal import NotLowered
-from .rows import Column, RowSet
+from .rows import Column, RowSet, row_form
 from .tables import is_plain_table, recognise_table
 from .token_windows import recognise_tokens
 
 _NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
-_ARRAY_TYPES = {np.dtype(name): name for name in _NAMES}
+_ARRAY_TYPES = {np.dtype(name): name for name in (*_NAMES, "uint16", "uint32", "uint64")}
 _TENSOR_TYPES = {getattr(torch, name): name for name in (*_NAMES, "bfloat16", "uint16", "uint32", "uint64")}
 
 
@@ -75,8 +75,11 @@ def _tensor(tensor: torch.Tensor) -> RowSet:
         raise NotLowered(f"a tensor is {tensor.dtype}, {tensor.layout}, on {tensor.device}; use dense numbers on the CPU")
     if tensor.dim() == 0 or tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         raise NotLowered("a tensor has no rows, or is a view that conjugates or negates; use tensor.clone()")
-    if not _rows_are_plain(tensor.shape, tensor.stride(), 1):
-        raise NotLowered("a tensor's rows are not contiguous; use tensor.clone(memory_format=torch.contiguous_format)")
+    if not _stacks_row_major(tensor):
+        raise NotLowered(
+            "a tensor's rows have four or more axes with the channels last, which torch's batches keep or not, depending on "
+            "num_workers; use tensor.clone(memory_format=torch.contiguous_format)"
+        )
     column = Column((tensor,), torch.Tensor, _TENSOR_TYPES[tensor.dtype], tuple(tensor.shape[1:]))
     return RowSet("Tensor", len(tensor), (column,), 0)
 
@@ -84,8 +87,15 @@ def _tensor(tensor: torch.Tensor) -> RowSet:
 def _array(array: np.ndarray) -> RowSet:
     if array.dtype not in _ARRAY_TYPES or array.ndim == 0:
         raise NotLowered(f"a numpy array is {array.dtype} of {array.ndim} dimensions; use one of {', '.join(_NAMES)}, with rows")
-    if not _rows_are_plain(array.shape, array.strides, array.itemsize):
-        raise NotLowered("a numpy array's rows are not contiguous; use array.copy()")
+    if array.ndim == 1 and array.dtype == np.uint64:
+        raise NotLowered("torch makes no batches of numpy.uint64 numbers; use array.astype(numpy.int64)")
+    if any(stride < 0 or stride % array.itemsize for stride in array.strides[1:]):
+        raise NotLowered("torch takes no rows of arrays that are reversed, or parts of records; use array.copy()")
+    if not _stacks_row_major(torch.empty_strided((2, *array.shape[1:]), _in_elements(array), device="meta")):
+        raise NotLowered(
+            "an array's rows have four or more axes with the channels last, which torch's batches keep or not, depending on "
+            "num_workers; use array.copy(order='C')"
+        )
     sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
     mapped = type(array) is np.memmap
     files = (str(array.filename) if array.filename else None,) if mapped else ()
@@ -104,13 +114,17 @@ def _numbers(values: list) -> RowSet:
     return RowSet("list", len(array), (Column((array,), sample_type, array.dtype.name, ()),), 0)
 
 
-def _rows_are_plain(shape: Sequence[int], strides: Sequence[int], step: int) -> bool:
-    """Whether each row is dense and row-major to the letter: only then is a stack of rows laid out like that too."""
-    for size, stride in zip(reversed(shape[1:]), reversed(strides[1:])):
-        if stride != step:
-            return False
-        step *= max(size, 1)
-    return True
+def _stacks_row_major(tensor: torch.Tensor) -> bool:
+    """Whether torch stacks the rows row-major, to the letter: of four axes and more it may keep the channels last."""
+    if tensor.dim() < 5:
+        return True
+    row = torch.empty_strided(tensor.shape[1:], tensor.stride()[1:], dtype=tensor.dtype, device="meta")
+    batch = torch.stack([row, row])
+    return batch.stride() == torch.empty(batch.shape, device="meta").stride()
+
+
+def _in_elements(array: np.ndarray) -> tuple[int, ...]:
+    return (0, *(stride // array.itemsize for stride in array.strides[1:]))
 
 
 # -- datasets of tables ----------------------------------------------------------------------------------------------------------
@@ -170,6 +184,12 @@ def _concat_dataset(dataset: ConcatDataset) -> RowSet:
     for part in parts[1:]:
         if part.layout != first.layout or [c.look for c in part.columns] != [c.look for c in first.columns]:
             raise NotLowered("ConcatDataset's parts differ in what their samples are; use the same dtypes, shapes and containers")
+    for columns in zip(*(part.columns for part in parts)):
+        if len({row_form(table) for column in columns for table in column.tables if len(table)}) > 1:
+            raise NotLowered(
+                "ConcatDataset's parts lie in memory in different ways, such as row by row and column by column; use "
+                "tensor.contiguous() for all of them"
+            )
     columns = tuple(
         _joined([part.columns[i] for part in parts], [part.length for part in parts]) for i in range(len(first.columns))
     )

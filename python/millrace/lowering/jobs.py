@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from .. import _core
-from ..datasets import decode_with_pillow
+from ..datasets.pillow_decode import PillowDecoder
 from ..ledger.stages import SAMPLE, during
+from .python_collate import PythonCollate
 from .rows import RowSet
 from .sources import Files
 
@@ -57,6 +58,9 @@ class Job(Protocol):
     grows: bool
     """Whether its engine has a use for more slots than usual."""
 
+    python_collate: Optional[PythonCollate]
+    """What makes the consumer's batches of those that collated() returns, if anything does."""
+
     def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
         """Batches in memory at once, the consumer's included, unless the engine is told otherwise."""
 
@@ -97,6 +101,7 @@ class ImageJob:
     files: Files
     pipeline: _core.ImagePipeline
     index_maps: tuple[Sequence[int], ...]
+    python_collate: Optional[PythonCollate] = None
     leaves_out = True
     counts_occurrences = True
     on_device = False
@@ -106,7 +111,7 @@ class ImageJob:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, decode_with_pillow)
+        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, PillowDecoder())
 
     def slots(self, batch_size: Optional[int]) -> int:
         return slots_for(self.pipeline, batch_size)
@@ -133,9 +138,9 @@ class ImageJob:
 class DeviceImageJob(ImageJob):
     """The same, its batches made on a device: JPEGs are decoded and augmented there, all that can be, or a share that keeps both busy."""
 
-    place: Callable[[], tuple[Any, Any]]
-    balances: bool
-    ahead: int
+    place: Callable[[], tuple[Any, Any]] = tuple
+    balances: bool = False
+    ahead: int = 0
     on_device = True
 
     def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
@@ -152,6 +157,7 @@ class RowsJob:
     row_set: RowSet
     fetch: Callable[[Any], Any]
     in_order: bool = False  # rows are asked for one behind the other
+    python_collate: Optional[PythonCollate] = None
     leaves_out = False
     counts_occurrences = False
     on_device = False

@@ -6,23 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from torch.utils.data import SequentialSampler
+import torch
+from torch.utils.data import SequentialSampler, default_collate
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import _core
 from ..samplers.native import inner_sampler
 from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
-from .collate import IMAGE_AND_LABEL, recognise_collate
+from .collate import recognise_collate
 from .decoding import decoded_on_device
 from .in_memory import is_in_memory, recognise_rows
 from .jobs import ImageJob, Job, RowsJob
+from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function
 from .refusal import NotLowered
 from .rows import RowSet
 from .samplers import has_torchs_order, is_plain, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source
 from .streams import Stream, StreamJob, is_stream, recognise_stream
-from .transforms import lower_transform
+from .transforms import Lowered, lowered
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class _Stages:
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[bool, str]] = {}
+        self.beside: set[str] = set()  # stages that run as Python code beside the engine, which does the rest
 
     def ask(self, name: str, recogniser: Callable[[], tuple[str, Any]]) -> Any:
         try:
@@ -86,7 +89,8 @@ class _Stages:
     def finish(self) -> tuple[Stage, ...]:
         refusing = self.refusing()
         if not refusing:
-            return tuple(Stage(name, native, reason) for name, (native, reason) in self.answers.items())
+            answers = self.answers.items()
+            return tuple(Stage(name, native and name not in self.beside, reason) for name, (native, reason) in answers)
         ready = f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
         return tuple(Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items())
 
@@ -109,31 +113,33 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
         return _batch_plan(loader)
     stages = _Stages()
     data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader))
-    pipeline = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
+    transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     stages.ask("sampler", lambda: _sampler(loader))
-    sample_types = data.sample_types if isinstance(data, RowSet) else IMAGE_AND_LABEL
-    stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn, sample_types), None))
+    collate: Optional[PythonCollate] = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
+    if collate is not None:
+        stages.beside.add("collate_fn")
     stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
     job: Optional[Job] = None
     if isinstance(data, RowSet) and not stages.refusing():
-        job = _rows_job(loader, data)
+        job = _rows_job(loader, data, collate)
     elif isinstance(data, Source) and not stages.refusing():
         # Last, because the table of a big folder takes a while when it is first made.
         files: Optional[Files] = stages.ask("dataset", lambda: _files(data))
-        job = None if files is None else ImageJob(files, pipeline, data.index_maps)
+        if files is not None and transform is not None:
+            job = ImageJob(files, transform[0], data.index_maps, collate)
     return Plan(stages.finish(), job)
 
 
 def _stream_plan(loader: Any) -> Plan:
     stages = _Stages()
     stream: Optional[Stream] = stages.ask("dataset", lambda: _stream(loader))
-    pipeline = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
+    transform = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
     if loader._auto_collation:
         stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
     stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
     job: Optional[StreamJob] = None
-    if stream is not None and not stages.refusing():
-        decides = "decides about pictures that cannot be decoded"
+    if stream is not None and transform is not None and not stages.refusing():
+        pipeline, decides = transform[0], "decides about pictures that cannot be decoded"
         if stream.handler is None:
             job = stream.job(pipeline, loader)
         else:
@@ -172,17 +178,29 @@ def _dataset(loader: Any) -> tuple[str, Union[Source, RowSet]]:
     return source.name, source
 
 
-def _rows_job(loader: Any, rows: RowSet) -> RowsJob:
-    fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, loader.collate_fn, loader.drop_last)
-    return RowsJob(rows, fetcher.fetch, type(inner_sampler(loader._index_sampler)) is SequentialSampler)
+def _rows_job(loader: Any, rows: RowSet, collate: Optional[PythonCollate]) -> RowsJob:
+    fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, default_collate, loader.drop_last)
+    in_order = type(inner_sampler(loader._index_sampler)) is SequentialSampler
+    return RowsJob(rows, fetcher.fetch, in_order, collate)
 
 
-def _transform(source: Union[Source, Stream]) -> tuple[str, _core.ImagePipeline]:
-    chain, names = lower_transform(source.transform)
+def _collate(loader: Any, data: Union[Source, RowSet, None], transform: Any) -> tuple[str, Optional[PythonCollate]]:
+    if isinstance(data, RowSet):
+        reason, collate = recognise_batch_function(loader.collate_fn, data.sample_types)
+        return (reason or recognise_collate(loader.collate_fn, data.sample_types)), collate
+    if data is None or not loader._auto_collation:
+        return recognise_collate(loader.collate_fn), None
+    row_type = torch.Tensor if transform is None else transform[1].row_type
+    return recognise_any_collate(loader.collate_fn, row_type)
+
+
+def _transform(source: Union[Source, Stream]) -> tuple[str, tuple[_core.ImagePipeline, Lowered]]:
+    made = lowered(source.transform)
+    chain, names = made.chain, made.names
     if isinstance(source, Source) and source.exif:
         chain, names = [{"op": "exif_transpose"}, *chain], ["EXIF orientation", *names]
     try:
-        return ", ".join(names), _core.ImagePipeline(chain)
+        return ", ".join(names), (_core.ImagePipeline(chain), made)
     except ValueError as error:  # torch's own path then raises torch's own error
         raise NotLowered(str(error)) from None
 

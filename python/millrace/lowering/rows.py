@@ -15,6 +15,18 @@ from .. import _core
 Table = Union[torch.Tensor, np.ndarray]
 
 
+def row_form(table: Table) -> Optional[tuple[tuple[int, int], ...]]:
+    """How the values of each of a table's rows lie, as (size, bytes from one to the next) of its axes; None: row-major without gaps."""
+    strides = table.strides if isinstance(table, np.ndarray) else [stride * table.itemsize for stride in table.stride()]
+    axes = tuple((size, stride) for size, stride in zip(table.shape[1:], strides[1:]) if size != 1)
+    dense = table.itemsize
+    for size, stride in reversed(axes):
+        if stride != dense and 0 not in table.shape:
+            return axes
+        dense *= size
+    return None
+
+
 @dataclass(frozen=True)
 class Column:
     """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same).

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import default_collate
 
 from .. import _core
-from ..datasets.pillow_decode import decode_with_pillow
+from ..datasets.pillow_decode import PillowDecoder
 from ..datasets.webdataset import WebDataset
 from ..datasets.webdataset.collation import default_collation_fn
 from ..datasets.webdataset.flow import Context, Stage
@@ -63,7 +63,7 @@ class StreamJob:
 
     def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
         """An engine for tickets of `samples`, which belongs to the caller."""
-        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, decode_with_pillow)
+        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, PillowDecoder())
         return _core.Loader(dataset, threads, self.slots, "raise" if self.handler is None else "leave", False, memory)
 
     @property

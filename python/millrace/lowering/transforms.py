@@ -7,31 +7,52 @@ commutes is sorted (a flip after ToTensor is the same flip before it), what woul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
 
-from .refusal import NotLowered
+from .arguments import OURS, V1, V2, fill, floats, interpolation, padding, pair
+from .holders import held_transforms, holder_name, shadowed_method
+from .refusal import NotLowered, loaded
+from .tensor_resize import rounds_as_torch
 
-_OURS, _V1, _V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
-_INTERPOLATIONS = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", 0: "nearest", 2: "bilinear", 3: "bicubic"}
 _FLOATS = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
 
 
+_MOST_NESTED = 32
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of tensor that
+    the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not known."""
+
+    chain: list[dict[str, Any]]
+    names: list[str]
+    row_type: Optional[type]
+
+
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """(chain, names of the transforms in it); NotLowered naming the first transform that must run in Python."""
+    """(chain, names) of lowered()."""
+    result = lowered(transform)
+    return result.chain, result.names
+
+
+def lowered(transform: Any) -> Lowered:
+    """NotLowered naming the first transform that must run in Python."""
     if transform is None:
         raise NotLowered(
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor() or ToImage()"
         )
     chain = _Chain()
     chain.add(transform)
-    return chain.finish(), chain.names
+    return Lowered(chain.finish(), chain.names, chain.row_type)
 
 
 def _family(transform: Any) -> Optional[str]:
     module = type(transform).__module__
-    for family in (_OURS, _V1, _V2):
+    for family in (OURS, V1, V2):
         if module == family or module.startswith(family + "."):
             return family
     return None
@@ -42,6 +63,8 @@ class _Chain:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.depth = 0  # of callables that hold others
+        self.row_type: Optional[type] = torch.Tensor
         self.picture: list[dict[str, Any]] = []
         self.dtype: Optional[torch.dtype] = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
@@ -60,20 +83,40 @@ class _Chain:
         name, family = type(transform).__name__, _family(transform)
         if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
             raise NotLowered(f"{name} has forward hooks; remove them")
+        if (method := shadowed_method(transform)) is not None:
+            raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
         if type(transform) is torch.nn.Sequential or (family is not None and name == "Compose"):
             for part in transform.transforms if name == "Compose" else transform:
                 self.add(part)
             return
         if family is None or name not in _LOWERED:
+            if (parts := held_transforms(transform)) is not None:
+                return self.add_held(transform, parts)
             raise NotLowered(
                 f"{_describe(transform)} has no native form; the engine knows {', '.join(sorted(_LOWERED))}, "
-                "and Compose and nn.Sequential of these"
+                "Compose and nn.Sequential of these, and what only holds one, as a class whose __call__ is "
+                "`return self.transforms(picture)` and no more"
             )
         lower = _LOWERED[name]
         if self.erasing and lower not in (_random_erasing, _nothing):
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
         lower(self, transform, family)
         self.names.append(name)
+        if family != V2 and self.row_type is not torch.Tensor:
+            self.row_type = None  # v1's functions on v2's class of tensors
+
+    def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
+        before = len(self.names)
+        self.depth += 1
+        if self.depth > _MOST_NESTED:
+            raise NotLowered(
+                f"{holder_name(holder)} holds itself, or callables nested {_MOST_NESTED} deep; give the Compose itself"
+            )
+        for part in parts:
+            self.add(part)
+        self.depth -= 1
+        inner = ", ".join(self.names[before:])
+        self.names[before:] = [f"{holder_name(holder)}({inner})"]
 
     # -- what each kind of transform may follow ----------------------------------------------------------------------------------
 
@@ -86,8 +129,8 @@ class _Chain:
             raise NotLowered(f"{name} of a tensor computes otherwise than of a PIL image; put it before the conversion to a tensor")
         self.change(op)
 
-    def resample(self, name: str, transform: Any, op: dict[str, Any]) -> None:
-        """Resizing: Pillow's own on images (always antialiased); torch's on uint8 tensors is the same within one level."""
+    def resample(self, name: str, transform: Any, family: str, op: dict[str, Any]) -> None:
+        """Pillow's own on images (always antialiased); on uint8 tensors torch's, where it does not depend on the CPU."""
         if self.dtype is not None:
             if self.dtype is not torch.uint8:
                 raise NotLowered(f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype")
@@ -95,6 +138,19 @@ class _Chain:
                 raise NotLowered(
                     f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it before the conversion"
                 )
+            if family == V1:
+                raise NotLowered(
+                    f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than on a PIL "
+                    "image; put it before PILToTensor, or take both from torchvision.transforms.v2"
+                )
+            if 1 in (op["height"], op["width"]):
+                raise NotLowered(f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion")
+            if not rounds_as_torch(loaded(family, "Resize"), transform.interpolation):
+                raise NotLowered(
+                    f"torch's {op['interpolation']} resize of a tensor rounds otherwise on this CPU than the engine; put "
+                    f"{name} before the conversion to a tensor"
+                )
+            op["of_tensor"] = True
         self.change(op)
 
     def crop(self, name: str, op: dict[str, Any]) -> None:
@@ -118,22 +174,8 @@ def _describe(transform: Any) -> str:
     return f"{name} (of {getattr(transform, '__module__', None) or type(transform).__module__})"
 
 
-def _pair(name: str, size: Any) -> tuple[int, int]:
-    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
-    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
-        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
-    return values[0], values[-1]
-
-
-def _interpolation(name: str, transform: Any) -> str:
-    mode = getattr(transform.interpolation, "value", transform.interpolation)
-    if mode not in _INTERPOLATIONS:
-        raise NotLowered(f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic")
-    return _INTERPOLATIONS[mode]
-
-
 def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
-    height, width = _pair("RandomResizedCrop", t.size)
+    height, width = pair("RandomResizedCrop", t.size)
     op = {
         "op": "random_resized_crop",
         "height": height,
@@ -141,11 +183,11 @@ def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
         "scale": tuple(map(float, t.scale)),
         "ratio": tuple(map(float, t.ratio)),
     }
-    chain.resample("RandomResizedCrop", t, {**op, "interpolation": _interpolation("RandomResizedCrop", t)})
+    chain.resample("RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)})
 
 
 def _resize(chain: _Chain, t: Any, family: str) -> None:
-    height, width = _pair("Resize", t.size)
+    height, width = pair("Resize", t.size)
     if isinstance(t.size, int) or len(t.size) == 1:
         width = 0  # the shorter side is meant
     op = {
@@ -153,49 +195,25 @@ def _resize(chain: _Chain, t: Any, family: str) -> None:
         "height": height,
         "width": width,
         "max_size": t.max_size or 0,
-        "interpolation": _interpolation("Resize", t),
+        "interpolation": interpolation("Resize", t),
     }
-    chain.resample("Resize", t, op)
+    chain.resample("Resize", t, family, op)
 
 
 def _center_crop(chain: _Chain, t: Any, family: str) -> None:
-    height, width = _pair("CenterCrop", t.size)
+    height, width = pair("CenterCrop", t.size)
     chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
 
 
 def _random_crop(chain: _Chain, t: Any, family: str) -> None:
-    height, width = _pair("RandomCrop", t.size)
-    op = {"op": "random_crop", "height": height, "width": width, "padding": _padding(t.padding, family)}
+    height, width = pair("RandomCrop", t.size)
+    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
     op.update(
         pad_if_needed=bool(t.pad_if_needed),
-        fill=_fill("RandomCrop", t.fill),
+        fill=fill("RandomCrop", t.fill),
         padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
     )
     chain.crop("RandomCrop", op)
-
-
-def _padding(padding: Any, family: str) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) from None, one, two or four ints."""
-    if padding is None:
-        return 0, 0, 0, 0
-    borders = [padding] if isinstance(padding, int) else list(padding)
-    if len(borders) == 4 and family != _V1:
-        left, right, top, bottom = borders  # v2, and we with it, keep torch's order of borders
-    elif len(borders) == 4:
-        left, top, right, bottom = borders
-    else:
-        left, top, right, bottom = borders[0], borders[-1], borders[0], borders[-1]
-    return left, top, right, bottom
-
-
-def _fill(name: str, fill: Any) -> tuple[int, int, int]:
-    values = (
-        [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
-    )
-    if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
-        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
-    values = [int(v) for v in values]
-    return (values * 3)[0], (values * 3)[1], (values * 3)[2]
 
 
 def _flip(op: str) -> Callable[[_Chain, Any, str], None]:
@@ -221,9 +239,9 @@ def _mapped(name: str, t: Any) -> dict[str, Any]:
     """What RandomRotation and RandomAffine share."""
     return {
         "degrees": (float(t.degrees[0]), float(t.degrees[1])),
-        "interpolation": _interpolation(name, t),
+        "interpolation": interpolation(name, t),
         "center": None if t.center is None else (float(t.center[0]), float(t.center[1])),
-        "fill": _fill(name, t.fill),
+        "fill": fill(name, t.fill),
     }
 
 
@@ -249,7 +267,7 @@ def _gaussian_blur(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in (None, torch.uint8):
         raise NotLowered("GaussianBlur of floats does not round to bytes; put it before ToTensor or ToDtype")
     low, high = t.sigma
-    op = {"op": "gaussian_blur", "kernel_size": _pair("GaussianBlur", t.kernel_size), "sigma": (float(low), float(high))}
+    op = {"op": "gaussian_blur", "kernel_size": pair("GaussianBlur", t.kernel_size), "sigma": (float(low), float(high))}
     chain.change({**op, "p": 1.0})
 
 
@@ -288,6 +306,8 @@ def _to_tensor(chain: _Chain, t: Any, family: str) -> None:
 
 
 def _to_bytes(chain: _Chain, t: Any, family: str) -> None:
+    if type(t).__name__ == "ToImage" and family == V2:
+        chain.row_type = loaded("torchvision.tv_tensors", "Image")
     if type(t).__name__ == "ToImage" and chain.dtype is not None:
         return  # torchvision only relabels a tensor
     chain.convert(type(t).__name__, torch.uint8)
@@ -306,22 +326,22 @@ def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
         raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
     if chain.dtype is torch.uint8:
-        chain.multiply = family != _V1
+        chain.multiply = family != V1
     chain.dtype = dtype
 
 
 def _normalize(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in _FLOATS:
         raise NotLowered("Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it")
-    chain.normalize.append({"op": "normalize", "mean": _floats(t.mean), "std": _floats(t.std)})
-
-
-def _floats(values: Any) -> list[float]:
-    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()
+    chain.normalize.append({"op": "normalize", "mean": floats(t.mean), "std": floats(t.std)})
 
 
 def _nothing(chain: _Chain, t: Any, family: str) -> None:
     """On the RGB pictures and plain tensors of these chains it changes nothing that reaches the batch."""
+
+
+def _to_pure_tensor(chain: _Chain, t: Any, family: str) -> None:
+    chain.row_type = torch.Tensor
 
 
 # By class name: a family's module path decides whether a class is the library's, the name which transform it is.
@@ -348,5 +368,5 @@ _LOWERED: dict[str, Callable[[_Chain, Any, str], None]] = {
     "Normalize": _normalize,
     "Identity": _nothing,
     "RGB": _nothing,
-    "ToPureTensor": _nothing,
+    "ToPureTensor": _to_pure_tensor,
 }

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Optional
 
+from ..regular_files import open_regular
 from .shard_writer import PART
 
 REPORT = "dataset.json"
@@ -42,7 +43,7 @@ class Journal:
     def append(self, shard: dict[str, Any]) -> None:
         """`shard` is complete, on the disk."""
         self.shards.append(shard)
-        with open(self._path, "a", encoding="utf-8") as file:
+        with open_regular(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(shard) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -65,7 +66,9 @@ class Journal:
         if not self._path.exists():
             return []
         lines: list[dict[str, Any]] = []
-        for line in self._path.read_text(encoding="utf-8").split("\n")[:-1]:  # behind the last newline is nothing, or a cut line
+        with open_regular(self._path, encoding="utf-8") as file:
+            content = file.read()
+        for line in content.split("\n")[:-1]:  # behind the last newline is nothing, or a cut line
             try:
                 lines.append(json.loads(line))
             except ValueError:
@@ -81,6 +84,7 @@ class Journal:
 def read_report(folder: Path) -> dict[str, Any]:
     """dataset.json of a complete pack. FileNotFoundError without one, ValueError when it is damaged."""
     try:
-        return json.loads((folder / REPORT).read_text(encoding="utf-8", errors="surrogateescape"))
+        with open_regular(folder / REPORT, encoding="utf-8", errors="surrogateescape") as file:
+            return json.load(file)
     except ValueError as error:
         raise ValueError(f"{folder / REPORT} is damaged ({error}): delete the folder and pack again") from None

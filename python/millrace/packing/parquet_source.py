@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from millrace.errors import UnavailableError
+from millrace.regular_files import check_regular
 
 from .encode import encode_fields
 from .selection import WINDOW_UNITS
@@ -29,11 +30,16 @@ class ParquetSource(Source):
         except ImportError:
             raise UnavailableError("reading Parquet files needs pyarrow: pip install pyarrow") from None
         self._paths = paths
-        self._open = parquet.ParquetFile
+
+        def opened(path: str) -> Any:
+            check_regular(path)
+            return parquet.ParquetFile(path)
+
+        self._open = opened
         self.unit_lengths = []
         self._groups: list[tuple[str, int, int]] = []  # file, row group, its first row in the file
         for path in paths:
-            with parquet.ParquetFile(path) as file:
+            with self._open(path) as file:
                 rows = 0
                 for group in range(file.metadata.num_row_groups):
                     self._groups.append((path, group, rows))

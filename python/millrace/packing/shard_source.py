@@ -10,6 +10,7 @@ from millrace.datasets.webdataset.indexes import index_of
 from millrace.datasets.webdataset.open_shards import is_local, opened_shards
 from millrace.datasets.webdataset.urls import expand_urls
 from millrace.errors import UnavailableError
+from millrace.file_version import FileVersion
 
 from .sources import Source, digest
 
@@ -35,8 +36,9 @@ class TarSource(Source):
     """Plain local shards."""
 
     def __init__(self, paths: list[str]) -> None:
+        versions = [FileVersion.now(path) for path in paths]
         sources = [_core.open_local_file(path, keep_open=False) for path in paths]
-        self._shards = [(source, index_of(path, source, path, None)) for path, source in zip(paths, sources)]
+        self._shards = [(source, index_of(path, source, path, None, version)) for path, source, version in zip(paths, sources, versions)]
         self._places = [(shard, sample) for shard, (_, index) in enumerate(self._shards) for sample in range(len(index))]
         self._labels: Optional[list[Optional[int]]] = None
 

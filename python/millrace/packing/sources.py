@@ -18,6 +18,7 @@ from PIL import Image
 from millrace import _core
 from millrace.datasets import IMG_EXTENSIONS
 from millrace.errors import corrupt_data
+from millrace.regular_files import open_regular
 
 SUFFIXES = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tiff"}
 
@@ -93,7 +94,7 @@ class FolderSource(Source):
 
     def read(self, number: int) -> dict[str, bytes]:
         path = self._paths[number]
-        with open(path, "rb") as file:
+        with open_regular(path, "rb") as file:
             content = file.read()
         if _core.image_format(content[:16]) == "unknown":
             _check_rare_picture(path, content)

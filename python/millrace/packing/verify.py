@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from millrace import _core
 from millrace.errors import corrupt_data
+from millrace.regular_files import open_regular
 
 from .journal import read_report
 from .progress import Progress
@@ -40,7 +41,7 @@ def verify(folder: Union[str, "os.PathLike[str]"], progress: bool = False) -> di
 
 def _check_bytes(path: Path, shard: dict[str, Any]) -> None:
     size = crc32 = 0
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         while piece := file.read(_PIECE):
             crc32 = zlib.crc32(piece, crc32)
             size += len(piece)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Optional
 
 from torch.utils import data
 
+from ..checksum import signing, unsigned_state
+from ..errors import StateError
 from .iterators import ResumableIterator
 from .native import known, native
 from .resumable import Resumable
@@ -37,6 +40,7 @@ class BatchIterator:
         self._position += len(batch)
         return batch
 
+    @signing
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch comes from: "position", in the sampler's global order, and its state when it has one."""
         return self.state_at(self.place())
@@ -46,7 +50,7 @@ class BatchIterator:
         indices = self._indices
         if isinstance(indices, ResumableIterator):
             return self._position, indices.place()
-        return self._position, indices.state_dict() if hasattr(indices, "state_dict") else self._inner
+        return self._position, unsigned_state(indices) if hasattr(indices, "state_dict") else self._inner
 
     def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
         """What state_dict() would have given at `place`."""
@@ -64,8 +68,9 @@ class BatchIterator:
             inner.load_state_dict(self._inner)
         self._indices = iter(inner)
         if self._inner is None:
-            for _ in islice(self._indices, self._position):
-                pass
+            given = sum(1 for _ in islice(self._indices, self._position))
+            if given < self._position:
+                raise StateError(f"the state is from behind {self._position} indices, and the sampler gives only {given}")
         self._take = self._indices.take if self._arrays and getattr(self._indices, "gives_numbers", False) else self._list
 
     def _list(self, count: int) -> list[Any]:
@@ -79,6 +84,9 @@ class BatchSampler(Resumable, data.BatchSampler):
     A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under another number of ranks.
     When `sampler` has none, resuming draws and drops what came before.
     """
+
+    _state_is_json = False  # `sampler` may be of anybody's making
+    _ends_at_length = False  # positions are those of `sampler`, which looks at them, too
 
     def __iter__(self) -> BatchIterator:  # type: ignore[override]
         return self._iterate(arrays=False)
@@ -102,7 +110,8 @@ class BatchSampler(Resumable, data.BatchSampler):
         state = super()._checked(state)
         sampler, inner = self.indices(), state.get("sampler")
         if inner is not None and not hasattr(sampler, "load_state_dict"):
-            raise ValueError(f"the state is of batches of a {inner.get('kind')}; {type(sampler).__name__} has no load_state_dict")
+            kind = inner.get("kind") if isinstance(inner, Mapping) else type(inner).__name__
+            raise StateError(f"the state is of batches of a {kind}; {type(sampler).__name__} has no load_state_dict")
         if inner is not None and isinstance(sampler, Resumable):
             sampler._checked(inner)
         return state

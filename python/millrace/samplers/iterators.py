@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ..checksum import signing
 from .readers import Indices, Reader
 
 
@@ -33,6 +34,7 @@ class _Chunks:
 class ResumableIterator(chain):
     """What iter() of a sampler of this package gives: next(), and state_dict()."""
 
+    _state_is_json = True
     _chunks: _Chunks
     _head: dict[str, Any]
     _tail: Callable[[], dict[str, Any]]
@@ -51,6 +53,7 @@ class ResumableIterator(chain):
         self._chunks, self._head, self._tail = chunks, head, tail
         return self
 
+    @signing
     def state_dict(self) -> dict[str, Any]:
         """Where the next index comes from: {"version", "kind", "epoch", "position", "length", ...}, for the sampler's load_state_dict.
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from .. import _core
+from ..checksum import signing
+from ..errors import StateError
 from .global_order import GlobalOrderSampler, checked_number, digest
 from .iterators import SamplerIterator
 from .native import known
@@ -85,13 +87,19 @@ class MixtureSampler(GlobalOrderSampler):
         iterator.course = course  # what set_weights() changes
         return iterator
 
+    @signing
     def state_dict(self) -> dict[str, Any]:
-        state = super().state_dict()
+        state = super().state_dict.unsigned(self)  # type: ignore[attr-defined]
         return state if "weights" in state else {**state, **_Course(self, self.epoch, {}).state(0)}
 
     def _checked(self, state: Any) -> dict[str, Any]:
         state = super()._checked(state)
-        _Course(self, state["epoch"], state)
+        if state["position"] and (missing := [key for key in ("weights", "since", "counts") if key not in state]):
+            raise StateError(f"the state of a {type(self).__name__} lacks {', '.join(missing)}: it is damaged; load another one")
+        try:
+            _Course(self, state["epoch"], state)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise StateError(f"the state of a {type(self).__name__} has no weights that it can have had: {error}") from error
         return state
 
     def _checked_weights(self, weights: Sequence[float]) -> list[float]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 import torch
 
+from ..errors import StateError
 from ..generator_state import packed, unpacked
 
 
@@ -65,6 +66,19 @@ class Origin:
         again = torch.Generator()
         again.set_state(self._before)
         return make(again)
+
+
+def check_origin(state: Mapping[str, Any], name: str) -> None:
+    """StateError unless it says what was drawn from, if anything was."""
+    seed, generator = state.get("seed"), state.get("generator")
+    if not isinstance(seed, (int, type(None))) or not isinstance(generator, (str, type(None))):
+        kinds = f"a seed that is a {type(seed).__name__}, and a generator that is a {type(generator).__name__}"
+        raise StateError(f"the state of a {name} has {kinds}: it is damaged; load another one")
+    if state["position"] > 0 and seed is None and generator is None:
+        raise StateError(
+            f"the state of a {name} at position {state['position']} has neither 'seed' nor 'generator', so its order is lost; load "
+            "another one"
+        )
 
 
 def own_generator(sampler: Any) -> dict[str, Any]:

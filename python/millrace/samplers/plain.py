@@ -49,6 +49,7 @@ class RandomSampler(Resumable, data.RandomSampler):
     replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and a Python int). Its seed is drawn as torch's.
     """
 
+    _draws_from_torch = True
     seekable = True
     _COMPUTED_ABOVE = 2**31
 
@@ -109,6 +110,7 @@ def _are_ints(indices: Any) -> bool:
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
     """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices` as they are."""
 
+    _draws_from_torch = True
     seekable = True
 
     def __iter__(self) -> SamplerIterator:

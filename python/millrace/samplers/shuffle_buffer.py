@@ -11,6 +11,8 @@ import numpy as np
 from torch.utils.data import IterableDataset, Sampler
 
 from .. import _core
+from ..checksum import signing, unsigned_state
+from ..errors import StateError
 from .batches import BatchSampler
 from .global_order import GlobalOrderSampler, checked_number
 from .native import known, native
@@ -79,6 +81,10 @@ class ShuffledOrder(GlobalOrderSampler):
 class _Shuffled(ResumableEpochs):
     __slots__ = ()
 
+    _state_is_json = False  # the source may be of anybody's making
+    _whole_numbers = ("position", "read", "source_position")
+    _ends_at_length = False  # of a stream, somebody may have declared another
+
     def __init__(self, source: Any, size: int, seed: int) -> None:
         self.source, self.size, self.seed = source, size, seed
         epoch = getattr(source, "epoch", 0)
@@ -92,9 +98,9 @@ class _Shuffled(ResumableEpochs):
         super().set_epoch(epoch)
         self._set_source_epoch()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
         """As Resumable's; sets the epoch, also the source's, when it has set_epoch()."""
-        super().load_state_dict(state)
+        super().load_state_dict(state, verify)
         self._set_source_epoch()
 
     def _set_source_epoch(self) -> None:
@@ -105,6 +111,19 @@ class _Shuffled(ResumableEpochs):
         iterator = ShuffledIterator(self, self._head(), self._resume())
         self._latest = iterator  # type: ignore[assignment]
         return iterator
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        if isinstance(state, Mapping) and state.get("position") == 0 and "read" not in state:  # from before the first iterator
+            state = {**state, "read": 0, "ended": False, "source": None, "source_position": 0}
+        state = super()._checked(state)
+        if not isinstance(state.get("ended"), bool) or "source" not in state:
+            raise StateError("the state of a shuffle buffer says whether its source has ended, and where it was: 'ended', 'source'")
+        if not state["source_position"] <= state["read"] >= state["position"]:
+            raise StateError(
+                f"the state of a shuffle buffer has given {state['position']} samples and noted its source at {state['source_position']}, "
+                f"but read {state['read']}: it is damaged"
+            )
+        return state
 
     def _facts(self) -> dict[str, Any]:
         try:
@@ -182,7 +201,7 @@ class ShuffledIterator:
             try:
                 item = next(items)
             except StopIteration:
-                raise ValueError(
+                raise StateError(
                     f"the state was taken when {self._read} samples had been read, and now the source ends after {place}; "
                     "resume with the same data"
                 ) from None
@@ -207,12 +226,13 @@ class ShuffledIterator:
             return
         for thing in (self._items, self._source):
             if hasattr(thing, "state_dict") and (hasattr(thing, "load_state_dict") or hasattr(self._source, "load_state_dict")):
-                self._marks.append((position, thing.state_dict()))
+                self._marks.append((position, unsigned_state(thing)))
                 break
         oldest = next(iter(self._held), position)
         while len(self._marks) > 1 and self._marks[1][0] <= oldest:
             self._marks.popleft()
 
+    @signing
     def state_dict(self) -> dict[str, Any]:
         """Where the next sample comes from; small, whatever the buffer's size."""
         state = {**self._head, "position": self._given, "read": self._read, "ended": self._ended}
@@ -221,7 +241,7 @@ class ShuffledIterator:
             return {**state, "source": None, "source_position": 0, **before}
         oldest = next(iter(self._held), self._read)
         if getattr(self._source, "seekable", False):
-            saved = self._items.state_dict()  # type: ignore[attr-defined]
+            saved = unsigned_state(self._items)
             ranks = getattr(self._source, "num_replicas", 1)
             saved["position"] -= (self._read - oldest) * ranks
             return {**state, "source": saved, "source_position": oldest}

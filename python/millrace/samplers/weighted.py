@@ -31,6 +31,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
     torch's RuntimeError at the first index.
     """
 
+    _draws_from_torch = True
     seekable = True
     method = "multinomial"  # what torch's own objects do
 

@@ -21,6 +21,7 @@ from ..generator_state import packed, unpacked
 from ..ledger.stages import DRAW, enter, recorded, recording
 from ..samplers import native
 from ..samplers.native import inner_sampler
+from ..samplers.shuffle_buffer import ShuffledSampler
 from .generators import generator_states, generators_at, global_generator_at
 from .index_lists import (
     DRAWS_ANEW,
@@ -62,6 +63,8 @@ class IndexFeed:
     of shape (rows,), without a Python int for each index.
     """
 
+    iterated_anew = False  # the lists are not those of the iterator that torch made first, though there are no workers
+
     def __init__(
         self,
         index_sampler: Any,
@@ -91,8 +94,7 @@ class IndexFeed:
         self._packed: dict[str, Optional[str]] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again behind the last one
         self._last = self._at = _Place(self._start.lists, self._start.samples, None)  # of what was drawn, and handed out
-        self._ahead: deque[_Place] = deque()  # between the two
-        self._lists_ahead: deque[Any] = deque()  # and their lists, without keep_items
+        self._ahead: deque[tuple[_Place, Any]] = deque()  # between the two, and their lists, without keep_items
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the highest handed out.
         self._items: dict[int, Any] = {}
         self._drawn, self._reached = 0, -1
@@ -108,12 +110,10 @@ class IndexFeed:
             enter(before)
         if item is _END:
             raise StopIteration
-        self._ahead.append(self._last)
         if self._keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
-        else:
-            self._lists_ahead.append(item)
+        self._ahead.append((self._last, None if self._keep_items else item))  # at once: a signal's handler may raise behind it
         return item
 
     def _next_item(self) -> Any:
@@ -156,13 +156,18 @@ class IndexFeed:
     def handed_out(self, number: int) -> Any:
         """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`. The list."""
         if not self._keep_items:
-            self._at = self._ahead.popleft()
-            return self._lists_ahead.popleft()
+            self._at, item = self._ahead.popleft()
+            return item
         item = self._items.pop(number, None)
         if item is not None:
             while self._reached < number:
-                self._reached, self._at = self._reached + 1, self._ahead.popleft()
+                self._reached, (self._at, _) = self._reached + 1, self._ahead.popleft()
         return item
+
+    @property
+    def known_throughout(self) -> bool:
+        """Whether all that a state says of the samplers is millrace's own."""
+        return self._known is not None and type(inner_sampler(self._known)) is not ShuffledSampler
 
     @property
     def lists_out(self) -> int:
@@ -184,6 +189,8 @@ class IndexFeed:
         }
         if self._before_made is not None or (self._lists is None and self._start.drew_when_made):
             state["drew_when_made"] = True
+        if self.iterated_anew:
+            state["iterated_anew"] = True
         if self._keep_items and self._reached >= 0:
             passed_over = [item for number, item in self._items.items() if number < self._reached]
             if pending := passed_over + self._waiting:
@@ -206,11 +213,11 @@ class IndexFeed:
         sampler = self._index_sampler
         inner = sampler.sampler if type(sampler) is BatchSampler else sampler
         state = self.state()
-        state["_index_sampler_state"], state["_sampler_iter_state"] = None if self._known else state_of(sampler), None
+        state["_index_sampler_state"], state["_sampler_iter_state"] = None if self._known is not None else state_of(sampler), None
         if self._known is None and inner is not sampler and is_stateful(inner):
             state["_sampler_iter_state"] = {"samples_yielded": self._at.samples, "sampler_state": state_of(inner)}
         state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
-        for key in ("pending", "again"):
+        for key in ("pending", "again", "iterated_anew"):
             state.pop(key, None)
         return state
 
@@ -295,6 +302,7 @@ class IndexFeed:
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
     def _open_lists(self) -> None:
+        self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
         lists = open_lists(self._index_sampler, self._made, self._start, self._as_arrays)
         if lists.begins_anew:
             self._last = self._at = _Place(0, 0, None)

@@ -17,9 +17,12 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
+from ..checksum import unsigned_state
+from ..errors import StateError
 from ..samplers import BatchSampler as OurBatchSampler
 from ..samplers import native
 from ..samplers.native import inner_sampler
+from .fields import REMEDY, Fields
 from .saved import FeedStart
 from .stateful import is_stateful, put_back, state_of
 
@@ -50,14 +53,21 @@ def open_lists(index_sampler: Any, made: Optional[Iterator[Any]], start: FeedSta
     if is_stateful(index_sampler) or is_stateful(iterator):
         return Lists(iterator, lambda _: (state_of(index_sampler), state_of(iterator)), notes_the_start=True)
     if type(index_sampler) is not _InfiniteConstantSampler:
-        _skip(iterator, start.lists)
+        _skip(iterator, start.lists, "index lists")
     return Lists(iterator)
 
 
 def _of_known(known: Any, start: FeedStart, as_arrays: bool) -> Lists:
     inner, begins_anew = inner_sampler(known), False
-    if start.iterator_state is not None:
-        there = start.iterator_state.get("sampler", start.iterator_state).get("epoch")
+    saved = start.iterator_state
+    if saved is None and start.lists:
+        raise StateError(
+            f"the state is from behind {start.lists} index lists, and does not say where the {type(inner).__name__} stood: "
+            f"'_sampler_iter_state' is None. {REMEDY}"
+        )
+    if saved is not None:
+        of_inner = Fields(Fields(saved, "['_sampler_iter_state']").dict("sampler", saved), "['_sampler_iter_state']['sampler']")
+        there = of_inner.any("epoch", None)
         here = getattr(inner, "epoch", there)
         begins_anew = here != there
         if begins_anew:
@@ -70,7 +80,7 @@ def _of_known(known: Any, start: FeedStart, as_arrays: bool) -> Lists:
             known.load_state_dict(start.iterator_state)
     lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
     if not hasattr(lists, "place"):
-        return Lists(lists, lambda _: (None, lists.state_dict()), begins_anew=begins_anew)
+        return Lists(lists, lambda _: (None, unsigned_state(lists)), begins_anew=begins_anew)
     # A place for each list, and a state for the one that is asked for.
     return Lists(lists, lambda _: lists.place(), lambda place: (None, lists.state_at(place)), begins_anew=begins_anew)
 
@@ -80,13 +90,16 @@ def _of_batches(batches: BatchSampler, start: FeedStart) -> Lists:
     sampler = batches.sampler
     saved = start.iterator_state if isinstance(start.iterator_state, dict) else {}
     put_back(sampler, saved.get("sampler_state"))
-    iterator = iter(sampler)
+    try:
+        iterator = iter(sampler)
+    except StopIteration as error:  # as out of torch's generator of batches: it would end the epoch without a word
+        raise RuntimeError("generator raised StopIteration") from error
     put_back(iterator, saved.get("sampler_iter_state"))
     lists = _in_batches(iterator, batches.batch_size, batches.drop_last)
     if is_stateful(sampler) or is_stateful(iterator):
         return Lists(lists, lambda samples: (None, _nested(samples, sampler, iterator)), notes_the_start=True)
     if type(sampler) is not _InfiniteConstantSampler:
-        _skip(iterator, start.samples)
+        _skip(iterator, start.samples, "indices")
     return Lists(lists)
 
 
@@ -126,5 +139,7 @@ def _in_batches(indices: Iterator[Any], size: int, drop_last: bool) -> Iterator[
         yield batch
 
 
-def _skip(iterator: Iterator[Any], count: int) -> None:
-    next(islice(iterator, count, count), None)
+def _skip(iterator: Iterator[Any], count: int, what: str) -> None:
+    given = sum(1 for _ in islice(iterator, count))
+    if given < count:
+        raise StateError(f"the state is from behind {count} {what}, and the sampler gives only {given}: {REMEDY}")

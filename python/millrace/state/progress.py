@@ -16,6 +16,7 @@ from typing import Any, Optional
 import torch
 from torch.utils.data.dataloader import _DatasetKind
 
+from ..checksum import signed
 from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
@@ -32,11 +33,13 @@ from .worker_places import WorkerPlaces
 _logger = logging.getLogger(__name__)
 
 _FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
-_ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "drew_when_made", "pending", "again")
+_ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "drew_when_made", "iterated_anew", "pending", "again")
 
 
 class Progress(Remembering):
     """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
+
+    _takes_second = False  # as SavedState.is_of_second_iterator
 
     def __init__(self, loader: Any, saved: Optional[SavedState] = None, previous: Optional[Progress] = None) -> None:
         self.saved = saved
@@ -82,8 +85,9 @@ class Progress(Remembering):
             saved.check_workers(self.workers, self.streams)
             self.epoch = saved.epoch
             self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.feed
+            self._takes_second = self._draws_unknown and self.workers == 0 and saved.is_of_second_iterator
             if saved.workers_then != self.workers:
-                saved.last_worker, saved.replay = -1, 0
+                saved.last_worker = -1
 
     # ---------------------------------------------------------------- told by iterators
 
@@ -126,10 +130,13 @@ class Progress(Remembering):
         if self._early is not None:
             before_made, found = self._early.end()
             self._early = None
-            if self.workers == 0:  # workers' lists come from another iterator, made behind the base seed
+            if self.workers == 0 and not self._takes_second:  # workers' lists come from another iterator, made behind the base seed
                 self._before_made = before_made
             if self._start is not None and found:
-                self._start.generators, self._start.drew_when_made = found, False
+                # Who had no workers took his lists from the iterator that drew before the base seed: so will workers now.
+                if self.workers == 0 or self.saved.workers_then > 0 or before_made is None:
+                    self._start.generators = found
+                self._start.drew_when_made = False
         if self._base_seed is not None:
             iterator._base_seed = self._base_seed
         elif self._part is not None:  # ranks that read the same make the same of it
@@ -154,9 +161,12 @@ class Progress(Remembering):
             self._loader_epochs.go_on()
         elif self._loader_epochs.begin(behind_saved=start is not None):
             made = None
+        anew = goes_on and self._takes_second
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
+        made = None if anew else made
         self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps, self._before_made)
+        self._feed.iterated_anew = anew
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
         self._begin_log(start, steps)
@@ -210,6 +220,11 @@ class Progress(Remembering):
         """The consumer takes the oldest of the batches that wait, `count` turns of them; None: what is left, the epoch's end too."""
         for _ in range(self.held if count is None else min(count, self.held)):
             self._held.popleft()()
+
+    def failed(self, draws: Any = None) -> None:
+        """Without workers: an error goes to the consumer, of the list drawn last; or of the sampler, which gave none."""
+        if self._feed.lists_out > self.held:
+            self.turn(draws=draws)
 
     def drawing(self) -> None:
         """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this iterator does not make it again."""
@@ -311,24 +326,26 @@ class Progress(Remembering):
     # ---------------------------------------------------------------- the state
 
     def state(self, loader: Any) -> dict[str, Any]:
-        """A new dict, which nothing changes later; of JSON's types, if what users' objects put into it is."""
-        state = self._state()
+        """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects put into it is."""
+        of_json = not self._asks_workers and not self._keeps_items and self._feed.known_throughout  # else it has what users made
+        state = self._shared_state() if of_json else self._state()
         state["millrace"]["fingerprint"] = fingerprint(loader)
-        return state
+        return signed(state, of_json)
 
     def _state(self) -> dict[str, Any]:
+        return copy.deepcopy(self._shared_state())
+
+    def _shared_state(self) -> dict[str, Any]:
         self.places.check()
         if self.workers == 0:
-            state = self._inline_state()
-        else:
-            snapshot = dict(self._now() if self._every == 1 else self._snapshot)
-            state = {
-                "_snapshot": snapshot,
-                "_steps_since_snapshot": self._yielded - snapshot["_snapshot_step"],
-                "_iterator_finished": self.finished,
-                "millrace": snapshot.pop("millrace"),
-            }
-        return copy.deepcopy(state)
+            return self._inline_state()
+        snapshot = dict(self._now() if self._every == 1 else self._snapshot)
+        return {
+            "_snapshot": snapshot,
+            "_steps_since_snapshot": self._yielded - snapshot["_snapshot_step"],
+            "_iterator_finished": self.finished,
+            "millrace": snapshot.pop("millrace"),
+        }
 
     def _inline_state(self) -> dict[str, Any]:
         feed = self._behind or self._feed.state()

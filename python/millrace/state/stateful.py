@@ -8,10 +8,13 @@ from typing import Any
 
 import torch
 
+from ..checksum import unsigned_state
+
 
 def is_stateful(thing: Any) -> bool:
-    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights, not a place in data."""
-    if isinstance(thing, torch.nn.Module):
+    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights, not a place in data.
+    Nor is a class, whose objects can."""
+    if isinstance(thing, (type, torch.nn.Module)):
         return False
     return all(_has(thing, name) for name in ("state_dict", "load_state_dict"))
 
@@ -22,8 +25,8 @@ def _has(thing: Any, name: str) -> bool:
 
 
 def state_of(thing: Any) -> Any:
-    """Its state, as it is now and stays; None for what is not Stateful."""
-    return copy.deepcopy(thing.state_dict()) if is_stateful(thing) else None
+    """Its state, as it is now and stays, for a state that has a checksum; None for what is not Stateful."""
+    return copy.deepcopy(unsigned_state(thing)) if is_stateful(thing) else None
 
 
 def put_back(thing: Any, state: Any) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._core import ByteSource, CacheCounts, open_cached_file
+from ..regular_files import open_descriptor
 from .locations import shown
 
 HEADER_BYTES = 4096
@@ -165,7 +166,7 @@ class WholeEntry(NamedTuple):
 def find_whole(stem: str) -> WholeEntry | None:
     """The entry with these files, if all of its blocks are there; it counts as used now. A dozen microseconds."""
     try:
-        fd = os.open(f"{stem}.map", os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_descriptor(f"{stem}.map", os.O_RDONLY)
     except OSError:
         return None
     try:

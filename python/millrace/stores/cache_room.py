@@ -36,7 +36,7 @@ class Usage(NamedTuple):
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[int | None]:
     """A descriptor of the lock's file, while this process has the lock; None: it did not get it in time."""
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # to read and write: waits for nobody
     try:
         deadline = time.monotonic() + LOCK_SECONDS
         while True:

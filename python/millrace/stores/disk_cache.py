@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import ByteSource, CacheCounts
+from ..regular_files import open_descriptor, open_regular
 from ..signed_urls import unsigned
 from .cache_entry import CacheEntry, WholeEntry, find_whole, is_map_of, note_asked, unlock, write_map
 from .cache_room import Usage, folder_lock, read_usage, write_usage
@@ -170,7 +171,7 @@ class DiskCache:
             return entry
         data, temporary = self.folder / f"{name}.data", self.folder / f"{name}.map.tmp"
         try:
-            with open(data, "wb") as file:
+            with open_regular(data, "wb") as file:
                 file.truncate(size)
             write_map(temporary, url, size, version, BLOCK_BYTES)
             os.rename(temporary, self.folder / f"{name}.map")
@@ -184,7 +185,7 @@ class DiskCache:
         fds: list[int] = []  # map, the map again for its locks, data
         try:
             for path in (map_path, map_path, data):
-                fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+                fds.append(open_descriptor(path, os.O_RDWR))
             map_fd, lock_fd, data_fd = fds
             fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
             if is_map_of(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
@@ -193,6 +194,9 @@ class DiskCache:
                 return entry
         except (FileNotFoundError, BlockingIOError):
             pass
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a FIFO, say, is removed as what is damaged
+                raise
         finally:
             for fd in fds:
                 unlock(fd)
@@ -259,7 +263,7 @@ class DiskCache:
         """(bytes of the object, bytes on disk, in use)."""
         try:
             status = os.stat(self.folder / f"{stem}.data")
-            fd = os.open(self.folder / f"{stem}.map", os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_descriptor(self.folder / f"{stem}.map", os.O_RDONLY)
         except FileNotFoundError:
             return 0, 0, False
         try:
@@ -276,7 +280,7 @@ class DiskCache:
         """Unless it is in use. Whoever opens it meanwhile finds it locked, or without a name."""
         path = self.folder / f"{stem}.map"
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_descriptor(path, os.O_RDONLY)
         except FileNotFoundError:
             return True
         try:
@@ -360,6 +364,11 @@ os.register_at_fork(after_in_child=_after_fork)
 @functools.lru_cache(8192)
 def _stem(url: str) -> str:
     return hashlib.sha256(unsigned(url).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def data_path(folder: str, url: str) -> str:
+    """The file of an object's bytes in a cache's folder, sparse where they were not fetched; it is there while the object has an entry."""
+    return os.path.join(folder, f"{_stem(url)}.data")
 
 
 def _on_disk(fd: int) -> int:

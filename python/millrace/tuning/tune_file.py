@@ -23,6 +23,7 @@ import torch
 from torch.utils.data import Subset
 
 from .. import _core
+from ..regular_files import open_regular
 from .bounds import Setting
 
 VERSION = 1
@@ -111,14 +112,15 @@ def write_choice(path: Path, what: dict[str, Any], setting: Setting, batch_bytes
 def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
-    with lock.open("a") as file:
+    with open_regular(lock, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _runs(path: Path, strict: bool = False) -> dict[str, Any]:
     try:
-        text = path.read_text()
+        with open_regular(path) as file:
+            text = file.read()
         if not text.strip():
             return {}
         content = json.loads(text)

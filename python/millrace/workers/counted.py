@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..endings import leave_if_ending
 from ..ledger.stages import HANDOVER, recorded, recording
 from ..run_record import RunRecord
 from ..state import Progress
@@ -44,11 +45,19 @@ class Counted(TorchsNext):
             self._progress.finish()
             ledger.finish(before)
             raise
+        except Exception:
+            if self._is_closed():
+                leave_if_ending()
+            raise
         finally:
             ledger.leave(before)
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
         return batch
+
+    def _is_closed(self) -> bool:
+        """Whether somebody else may have ended it, beside next()."""
+        return False
 
     def _drop_steps(self) -> None:
         """Makes and drops the batches that a saved state is behind what it tells."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import operator
+import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -43,7 +44,10 @@ def failure(index: Any, error: Exception) -> dict[str, Any]:
         index = operator.index(index)
     except TypeError:  # a key of the dataset's own kind
         pass
-    return {"index": index, "path": "", "offset": -1, "reason": repr(error)}
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    path = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""  # a descriptor's number, say
+    reason = f"{type(error).__name__}({str(error)!r})" if isinstance(error, OSError) else repr(error)  # repr() leaves an OSError's file out
+    return {"index": index, "path": path, "offset": getattr(error, "offset", -1), "reason": reason}
 
 
 class Positions:

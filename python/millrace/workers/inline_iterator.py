@@ -100,7 +100,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         except StopIteration:
             raise
         except Exception:
-            progress.turn(draws=self._draws)
+            progress.failed(draws=self._draws)
             raise
         finally:
             if self._sink is not None:

@@ -5,7 +5,10 @@ comes back when); replaced is everything that moves data. No thread runs in the 
 
 Who may touch an iterator: one consumer thread at a time, in the process that made it; elsewhere nothing happens (a forked child
 that collects it) or an error says so. How it ends: the last batch, `_shutdown_workers()`, garbage collection; workers that do not
-end within 5 seconds are terminated. Batches that live on keep their slots.
+end within 5 seconds are terminated, and killed 5 seconds later; so are all when the interpreter ends. When this process is killed,
+they end themselves (`process_worker.py`). Batches that live on keep their slots. `_shutdown_workers()` beside a next() on another
+thread (endings.py): next() holds `_seat`; whoever cannot take it marks `_closing` and wakes the consumer by `_wake`, which tears down
+on its way out. At the interpreter's end next() says nothing of workers that are gone.
 
 A dead worker: what it had answered before is used, then the consumer gets torch's RuntimeError. Its unfinished slot is not accepted.
 """
@@ -17,9 +20,11 @@ import functools
 import os
 import pickle
 import select
+import threading
 import time
 import warnings
 from collections import deque
+from multiprocessing.util import Finalize
 from typing import Any, Optional
 
 import torch
@@ -30,6 +35,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _shardin
 
 from .. import _core
 from ..devices import locks_for, numa_node
+from ..endings import closed_error, is_ending
 from ..flight.stacks import new_stacks
 from ..ledger.board import Board
 from ..ledger.stacks import prepare
@@ -42,7 +48,7 @@ from .channel import MESSAGE, RingHandle
 from .holes import Mended
 from .process_worker import WorkerJob, run_worker
 from .resumed import Answer, Resumed
-from .worker_end import MOST_OUTSTANDING, WantOfMemory, WorkerEnd, start
+from .worker_end import MOST_OUTSTANDING, Wake, WantOfMemory, WorkerEnd, end_workers, is_stopped, start
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
 _MOST_FILES = 8  # of the ring, each a descriptor in every worker
@@ -57,7 +63,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._owner_pid = os.getpid()
         self._ends: list[WorkerEnd] = []
         self._workers: list[Any] = []
-        self._worker_pids_set = False
+        self._seat, self._closing, self._wake = threading.RLock(), False, Wake()
         self._begin(loader, record, progress)
         self._worker_init_fn = loader.worker_init_fn
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
@@ -69,15 +75,16 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._board, self._accepted = Board(self._ring, self._num_workers), 0
         self._turns_slot = self._ring.take() if self._tunes_threads else -1
         self._turns = _core.TurnGate.on(self._ring, self._turns_slot) if self._tunes_threads else None
-        self._spare_slots = working_set  # with fewer free ones, batches are copied out of their slots
+        self._working_set = working_set
         record.counters["slots"] = working_set
-        self._forks = _core.ForkRecord()  # batches of any loader that our workers inherit: not overwritten while they live
         self._want_of_memory = WantOfMemory()
         self._locks_for = locks_for(loader)
         if self._locks_for is not None:
             self._ring.prefer_node(numa_node(self._locks_for))
         self._pin_memory = self._pin_memory and self._locks_for is None  # else they are pinned where they lie
         self._arrived: deque[tuple[Any, Any]] = deque()
+        # Also called when the interpreter ends, before multiprocessing waits for its children; in this process alone.
+        self._end_workers = Finalize(None, end_workers, (id(self), self._workers), exitpriority=0)
         self._shutdown = False
         try:
             self._start_workers(loader.multiprocessing_context or torch.multiprocessing)
@@ -89,7 +96,6 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._index_queues = self._ends  # where torch's logic puts tasks
         _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
         _utils.signal_handling._set_SIGCHLD_handler()
-        self._worker_pids_set = True
         self._fed()
         self._reset(loader, first_iter=True)
 
@@ -97,6 +103,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     def _start_workers(self, context: Any) -> None:
         self._poll = select.poll()
+        self._poll.register(self._wake.fd, select.POLLIN)
         self._end_of_fd: dict[int, WorkerEnd] = {}
         ring = RingHandle(self._ring)
         if _core.StageClock.enabled:
@@ -132,7 +139,6 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             process = context.Process(target=run_worker, args=(job,))
             process.daemon = True
             try:
-                self._forks.begin()
                 start(process)
             except BaseException:
                 channel.parents_ends.difference_update((tasks_in.fd, answers_out.fd))
@@ -142,7 +148,6 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                     stacks.close()
                 raise
             finally:
-                self._forks.end()
                 tasks_out.close()
                 answers_in.close()
             end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state, stacks)
@@ -165,6 +170,18 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             return
         if _utils is None or _utils.python_exit_status is True or _utils.python_exit_status is None:
             return  # the interpreter ends: multiprocessing terminates its daemons
+        if not self._seat.acquire(blocking=False):
+            self._closing = True
+            self._wake.ring()
+            if not self._seat.acquire(timeout=_utils.MP_STATUS_CHECK_INTERVAL):
+                return  # the consumer will, when it comes out of what it is in
+        try:
+            if not self._shutdown:
+                self._tear_down()
+        finally:
+            self._seat.release()
+
+    def _tear_down(self) -> None:
         self._shutdown = True
         self._record.ledger.workers_end()
         if self._turns is not None:
@@ -173,17 +190,10 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             for end in self._ends:
                 end.put(None)
             for worker in self._workers:
-                worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
-        finally:
-            if self._worker_pids_set:
-                _utils.signal_handling._remove_worker_pids(id(self))
-                self._worker_pids_set = False
-            for worker in self._workers:
-                if worker.is_alive():
-                    worker.terminate()
+                if not is_stopped(worker):
                     worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
-            if not any(worker.is_alive() for worker in self._workers):
-                self._forks.release()
+        finally:
+            self._end_workers()
             for number in range(len(self._workers)):
                 self._board.end(number)
             self._record.ledger.freeze()
@@ -191,11 +201,23 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 end.close()
             self._arrived.clear()
             self._task_info: dict = {}
+            self._wake.close()
 
     def __del__(self) -> None:
         self._shutdown_workers()
 
     # ---------------------------------------------------------------- epochs and batches
+
+    def __next__(self) -> Any:
+        with self._seat:
+            try:
+                return super().__next__()
+            finally:
+                if self._closing:
+                    self._shutdown_workers()
+
+    def _is_closed(self) -> bool:
+        return self._closing or self._shutdown or is_ending()
 
     def _take_answer(self) -> Any:
         """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
@@ -215,13 +237,15 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if not any(end.outstanding for end in self._ends) and self._ring.free_slots == 0:
             raise RuntimeError(
                 "all slots of the worker processes' ring hold batches that processes forked meanwhile may still read; end those "
-                "processes, or drop batches before forking"
+                "processes, let them execute another program, or drop batches before forking"
             )
         seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
         if any(end.pidfd < 0 for end in self._ends):
             seconds = _NO_PIDFD_TICK_S if seconds is None else min(seconds, _NO_PIDFD_TICK_S)
         with during(WAIT):
             ready = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
+        if self._closing:
+            raise closed_error()
         dead = False
         for fd, _ in ready:
             end = self._end_of_fd.get(fd)
@@ -299,7 +323,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 self._arrived.append((task, _utils.worker._IterableDatasetStopIteration(worker)))
             return
         self._accepted += 1
-        copy = ring.free_slots < self._spare_slots
+        copy = ring.crowded(self._working_set)
         if self._locks_for is not None and not copy:
             self._lock_pages(slot)
         self._record.counters["overflow_slots"] += copy

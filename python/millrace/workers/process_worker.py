@@ -1,7 +1,11 @@
 """A worker process: runs the user's dataset, places batches in the ring's slots, answers task by task.
 
 What user code can see is as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one torch thread, the
-thread's name, signal handlers, worker_init_fn after all that. Ends: a STOP message, the end of the task pipe, or the parent's death.
+thread's name, signal handlers, worker_init_fn after all that. Two settings of the process differ, and can be kept
+(docs/python_datasets.md): what malloc keeps, and the score by which the system chooses whom to kill for want of memory.
+
+Ends: a STOP message, the end of the task pipe, or the parent's death: between two tasks at once, in the middle of one after _GRACE_MS,
+by SIGKILL from a thread that does not need the interpreter.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from .batches import pack_value, write_pickle
 from .channel import MESSAGE, Descriptor, RingHandle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
 
+_GRACE_MS = 2000  # to end by itself when the parent has ended
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
 _STOP = (channel.STOP, 0, 0, 0, 0, 0, 0)
 _END = object()
@@ -79,6 +84,7 @@ def run_worker(job: WorkerJob) -> None:
         for fd in channel.parents_ends:
             os.close(fd)
         channel.parents_ends.clear()
+        _core.end_with_process(job.parent_pid, _GRACE_MS)
         _keep_freed_memory()
         _be_killed_first()
         _utils.signal_handling._set_worker_signal_handlers()
@@ -101,6 +107,8 @@ def _keep_freed_memory() -> None:
 
     Measured with 64 samples of 602 kB: pages that were returned and touched anew took most of a batch's time.
     """
+    if os.environ.get("MILLRACE_WORKER_MALLOC") == "0":
+        return
     try:
         libc = ctypes.CDLL(None)
         libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap, too
@@ -111,6 +119,8 @@ def _keep_freed_memory() -> None:
 
 def _be_killed_first() -> None:
     """Out of memory, the system should end a worker, whose death has a message, and not the training process."""
+    if os.environ.get("MILLRACE_WORKER_OOM_SCORE") == "0":
+        return
     with contextlib.suppress(OSError):
         with open("/proc/self/oom_score_adj", "r+") as file:
             score = int(file.read())

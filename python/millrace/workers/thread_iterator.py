@@ -4,12 +4,13 @@ Order, schedule and messages are those of torch's iterator, as with processes. E
 The dataset is shared by the threads (an iterable-style one is deep-copied for each, so that each has its own position).
 
 Who may touch an iterator: one consumer thread, in the process that made it. How it ends: the last batch, `_shutdown_workers()`,
-garbage collection or the interpreter's exit tell the threads to stop; each finishes the sample it is in and is waited for.
+garbage collection or the interpreter's exit tell the threads to stop; each finishes the sample it is in and is waited for (one that is
+inside torch when the interpreter is torn down aborts the process). Beside a next() on another thread (endings.py): `_shutdown` is the mark,
+which next() looks at in every slice of its waiting, and nothing that it uses is torn down.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import copy
 import functools
@@ -17,13 +18,13 @@ import os
 import queue
 import threading
 import time
-import weakref
 from typing import Any, Optional
 
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter
 
 from .. import _core
+from ..endings import close_at_exit, closed_error
 from ..ledger.board import clock_rows
 from ..ledger.stacks import StackSampler
 from ..ledger.stages import COPY, IDLE, SAMPLE, SEND, START, WAIT, during, enter
@@ -38,14 +39,6 @@ from .thread_info import as_no_worker, enter_worker
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
 _TURN_CHECK_S = 60.0  # whoever ends the threads wakes them
-_live: weakref.WeakSet[ThreadIter] = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    """A thread that is inside torch when the interpreter is torn down aborts the process."""
-    for iterator in tuple(_live):
-        iterator._shutdown_workers()
 
 
 class _Thread(threading.Thread):
@@ -99,7 +92,7 @@ class _Thread(threading.Thread):
             enter_worker(self._number, self._num_workers, self._base_seed, self._dataset)
             if self._init_fn is not None:
                 self._init_fn(self._number)
-        except Exception:
+        except BaseException:  # sys.exit() as well: the thread that may end the program is the consumer's
             init_failure = failure = wrapped_error(where)
         else:
             init_failure, (fetcher, failure) = None, self._fetcher(sink, where)
@@ -123,7 +116,7 @@ class _Thread(threading.Thread):
             try:
                 with stacks:
                     data = failure or fetcher.fetch(index)
-            except Exception as error:
+            except BaseException as error:
                 sink.samples = 0
                 ended = isinstance(error, StopIteration) and self._kind == _DatasetKind.Iterable
                 data = _utils.worker._IterableDatasetStopIteration(self._worker_id) if ended else wrapped_error(where)
@@ -165,7 +158,7 @@ class _Thread(threading.Thread):
             new = functools.partial(make_fetcher, self._kind, self._dataset, *self._arguments, sink, self._on_error)
             fetcher, self._state = begin_at(self._state, self._between_epochs, self._dataset, new), None
             return fetcher, None
-        except Exception:
+        except BaseException:
             return None, wrapped_error(where)
 
 
@@ -173,7 +166,7 @@ class _Thread(threading.Thread):
         """Where the dataset stands here; None when it does not say."""
         try:
             return worker_state(self._worker_id, fetcher)
-        except Exception:
+        except BaseException:
             return wrapped_error(where)
 
 
@@ -213,7 +206,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._workers = [_Thread(i, self, self._answers) for i in range(self._num_workers)]
         self._index_queues = self._workers
         self._shutdown = False
-        _live.add(self)
+        close_at_exit(self)
         for worker in self._workers:
             worker.start()
         clocks = [worker.clock for worker in self._workers]
@@ -224,6 +217,8 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
     def _take_answer(self) -> Any:
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
+            if self._shutdown:  # by another thread
+                raise closed_error()
             try:
                 task, data, worker, state = self._answer_of_any()
                 if isinstance(data, _utils.worker._IterableDatasetStopIteration):
@@ -261,6 +256,9 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
     def _mark_worker_as_unavailable(self, worker_id: int, shutdown: bool = False) -> None:
         self._workers[worker_id].put(None)
         self._workers_status[worker_id] = False
+
+    def _is_closed(self) -> bool:
+        return self._shutdown
 
     def _shutdown_workers(self) -> None:
         if self._shutdown or os.getpid() != self._owner_pid:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import signal
+import threading
 import time
 import warnings
 from collections import deque
@@ -20,6 +21,8 @@ from .batches import Layout
 from .channel import MESSAGE, Descriptor
 
 MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
+_PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL
+_TICK_S = 0.005
 
 
 class WorkerEnd:
@@ -103,6 +106,28 @@ class WorkerEnd:
             self.pidfd = -1
 
 
+class Wake:
+    """Ends another thread's wait in poll(). Any thread, also beside close()."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.fd = os.eventfd(0)
+
+    def ring(self) -> None:
+        with self._lock:
+            if self.fd >= 0:
+                os.eventfd_write(self.fd, 1)
+
+    def close(self) -> None:
+        with self._lock:
+            if self.fd >= 0:
+                os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class WantOfMemory:
     """Whether the system has killed for want of memory since this was made."""
 
@@ -118,6 +143,38 @@ class WantOfMemory:
             f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or prefetch_factor, or raise "
             "the limit; millrace.frozen() keeps lists of the dataset from being copied by every worker"
         )
+
+
+def end_workers(key: int, processes: list[Any]) -> None:
+    """Ends processes, all within 10 seconds: they have had their time to end by themselves. Also called when the interpreter ends.
+
+    First SIGTERM, which a stopped process (SIGSTOP, a debugger) gets only when it goes on, then SIGKILL. multiprocessing sends only the
+    first at the interpreter's end, and then waits for ever. `key`: what torch's handler of SIGCHLD knows the processes by; from here on
+    how they end is no error.
+    """
+    with contextlib.suppress(ValueError):  # it was never told
+        _utils.signal_handling._remove_worker_pids(key)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        left = [process for process in processes if process.is_alive()]
+        if not left:
+            return
+        for process in left:
+            with contextlib.suppress(OSError):
+                os.kill(process.pid, number)
+                os.kill(process.pid, signal.SIGCONT)
+        deadline = time.monotonic() + _PATIENCE_S
+        # Not join(): that also waits for what the worker has forked.
+        while any(process.is_alive() for process in left) and time.monotonic() < deadline:
+            time.sleep(_TICK_S)
+
+
+def is_stopped(process: Any) -> bool:
+    """By a signal or a debugger: it will do nothing that it is told."""
+    try:
+        with open(f"/proc/{process.pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
 
 
 def start(process: Any) -> None:

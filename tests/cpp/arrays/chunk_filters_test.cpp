@@ -9,10 +9,10 @@
 
 #include "filtered_chunks.h"
 
-namespace millrace {
+namespace millrace::arrays {
 namespace {
 
-using Kind = ChunkFilter::Kind;
+using Kind = codecs::ChunkFilter::Kind;
 
 Bytes some_bytes(size_t size, unsigned seed = 1) {
   std::mt19937 random(seed);
@@ -22,8 +22,8 @@ Bytes some_bytes(size_t size, unsigned seed = 1) {
 }
 
 // Into memory of exactly the size, so that the address sanitizer sees every byte too many.
-const char* decode(const Bytes& stored, std::span<const ChunkFilter> filters, uint32_t left_out, size_t size, Bytes& plain) {
-  ChunkDecoder decoder;
+const char* decode(const Bytes& stored, std::span<const codecs::ChunkFilter> filters, uint32_t left_out, size_t size, Bytes& plain) {
+  codecs::ChunkDecoder decoder;
   const std::unique_ptr<uint8_t[]> exact(new uint8_t[stored.size()]);
   std::copy(stored.begin(), stored.end(), exact.get());
   plain.assign(size, 0xee);
@@ -31,8 +31,8 @@ const char* decode(const Bytes& stored, std::span<const ChunkFilter> filters, ui
 }
 
 TEST(ChunkFilters, EveryOrderAndMask) {
-  const ChunkFilter shuffle{Kind::shuffle, 4}, deflate{Kind::deflate, 1}, sum{Kind::fletcher32, 1};
-  const std::vector<std::vector<ChunkFilter>> pipelines = {
+  const codecs::ChunkFilter shuffle{Kind::shuffle, 4}, deflate{Kind::deflate, 1}, sum{Kind::fletcher32, 1};
+  const std::vector<std::vector<codecs::ChunkFilter>> pipelines = {
       {}, {deflate}, {shuffle}, {sum}, {shuffle, deflate}, {deflate, shuffle}, {shuffle, deflate, sum}, {sum, shuffle, deflate},
       {shuffle, sum, deflate}, {sum, deflate}, {shuffle, shuffle, deflate}, {sum, sum},
       {deflate, sum, shuffle}};
@@ -51,7 +51,7 @@ TEST(ChunkFilters, EveryElementSize) {
     for (const size_t size : {0, 1, 16, 255, 4099}) {
       const Bytes plain = some_bytes(size);
       Bytes out(size);
-      unshuffle(shuffled(plain, element), element, out.data());
+      codecs::unshuffle(shuffled(plain, element), element, out.data());
       EXPECT_EQ(out, plain) << element << " " << size;
     }
 }
@@ -63,12 +63,12 @@ TEST(ChunkFilters, ChecksumsOfLongRunsFoldAsDefined) {
       const Bytes noted = checked(plain);
       uint32_t sum = 0;
       for (int i = 0; i < 4; ++i) sum |= static_cast<uint32_t>(noted[size + static_cast<size_t>(i)]) << (8 * i);
-      EXPECT_EQ(fletcher32(plain), sum) << value << " " << size;
+      EXPECT_EQ(codecs::fletcher32(plain), sum) << value << " " << size;
     }
 }
 
 TEST(ChunkFilters, OldChecksumsHaveTheirHalvesTurned) {
-  const ChunkFilter sum{Kind::fletcher32, 1};
+  const codecs::ChunkFilter sum{Kind::fletcher32, 1};
   const Bytes plain = some_bytes(100);
   Bytes stored = checked(plain), decoded;
   std::swap(stored[100], stored[101]);
@@ -78,10 +78,10 @@ TEST(ChunkFilters, OldChecksumsHaveTheirHalvesTurned) {
 }
 
 TEST(ChunkFilters, DamageIsNamed) {
-  const ChunkFilter deflate{Kind::deflate, 1}, shuffle{Kind::shuffle, 4}, sum{Kind::fletcher32, 1};
+  const codecs::ChunkFilter deflate{Kind::deflate, 1}, shuffle{Kind::shuffle, 4}, sum{Kind::fletcher32, 1};
   const Bytes plain = some_bytes(4096);
   Bytes decoded;
-  const auto why = [&](const Bytes& stored, const ChunkFilter& filter, size_t size = 4096) {
+  const auto why = [&](const Bytes& stored, const codecs::ChunkFilter& filter, size_t size = 4096) {
     const char* reason = decode(stored, {&filter, 1}, 0, size, decoded);
     return std::string(reason ? reason : "");
   };
@@ -102,4 +102,4 @@ TEST(ChunkFilters, DamageIsNamed) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::arrays

@@ -13,10 +13,10 @@
 #include "filtered_chunks.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::arrays {
 namespace {
 
-class Memory final : public ByteSource {
+class Memory final : public io::ByteSource {
  public:
   explicit Memory(Bytes bytes) : bytes_(std::move(bytes)) {}
   const std::string& name() const override { return name_; }
@@ -61,7 +61,8 @@ size_t place_in(const std::vector<int64_t>& at, const std::vector<int64_t>& shap
   return place;
 }
 
-Written write(std::vector<int64_t> shape, std::vector<int64_t> chunk, std::vector<ChunkFilter> filters, size_t swap_bytes, bool holes) {
+Written write(std::vector<int64_t> shape, std::vector<int64_t> chunk, std::vector<codecs::ChunkFilter> filters, size_t swap_bytes,
+              bool holes) {
   Written w;
   w.form = {shape, chunk, 4, swap_bytes, filters, {9, 8, 7, 6}};
   uint32_t fill;
@@ -123,11 +124,11 @@ std::vector<AxisRange> random_box(std::mt19937& random, const std::vector<int64_
   return box;
 }
 
-const std::vector<std::vector<ChunkFilter>>& pipelines() {
-  static const std::vector<std::vector<ChunkFilter>> all = {
+const std::vector<std::vector<codecs::ChunkFilter>>& pipelines() {
+  static const std::vector<std::vector<codecs::ChunkFilter>> all = {
       {},
-      {{ChunkFilter::Kind::deflate, 1}},
-      {{ChunkFilter::Kind::shuffle, 4}, {ChunkFilter::Kind::deflate, 1}, {ChunkFilter::Kind::fletcher32, 1}}};
+      {{codecs::ChunkFilter::Kind::deflate, 1}},
+      {{codecs::ChunkFilter::Kind::shuffle, 4}, {codecs::ChunkFilter::Kind::deflate, 1}, {codecs::ChunkFilter::Kind::fletcher32, 1}}};
   return all;
 }
 
@@ -230,4 +231,4 @@ TEST(ChunkedArray, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::arrays

@@ -9,7 +9,7 @@
 
 #include "codecs/chunk_filters.h"
 
-namespace millrace {
+namespace millrace::arrays {
 
 using Bytes = std::vector<uint8_t>;
 
@@ -42,14 +42,14 @@ inline Bytes checked(Bytes bytes) {
   return bytes;
 }
 
-inline Bytes filtered(Bytes bytes, std::span<const ChunkFilter> filters, uint32_t left_out = 0) {
+inline Bytes filtered(Bytes bytes, std::span<const codecs::ChunkFilter> filters, uint32_t left_out = 0) {
   for (size_t i = 0; i < filters.size(); ++i) {
     if (left_out >> i & 1) continue;
-    if (filters[i].kind == ChunkFilter::Kind::shuffle) bytes = shuffled(bytes, filters[i].element_bytes);
-    if (filters[i].kind == ChunkFilter::Kind::deflate) bytes = deflated(bytes);
-    if (filters[i].kind == ChunkFilter::Kind::fletcher32) bytes = checked(bytes);
+    if (filters[i].kind == codecs::ChunkFilter::Kind::shuffle) bytes = shuffled(bytes, filters[i].element_bytes);
+    if (filters[i].kind == codecs::ChunkFilter::Kind::deflate) bytes = deflated(bytes);
+    if (filters[i].kind == codecs::ChunkFilter::Kind::fletcher32) bytes = checked(bytes);
   }
   return bytes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::arrays

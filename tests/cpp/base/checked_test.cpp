@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace millrace {
+namespace millrace::base {
 namespace {
 
 constexpr size_t kMax = std::numeric_limits<size_t>::max();
@@ -23,4 +23,4 @@ TEST(CheckedMul, FitsOrThrows) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::base

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace millrace {
+namespace millrace::base {
 namespace {
 
 TEST(Half, EveryOneComesBackAndWhatLiesBetweenIsRounded) {
@@ -28,4 +28,4 @@ TEST(Half, EveryOneComesBackAndWhatLiesBetweenIsRounded) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::base

@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-namespace millrace {
+namespace millrace::base {
 namespace {
 
 using Block = std::array<uint32_t, 4>;
@@ -91,4 +91,4 @@ TEST(Philox, IntegersOfTheWidestRange) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::base

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace millrace {
+namespace millrace::base {
 namespace {
 
 std::vector<uint8_t> rising(size_t count) {
@@ -42,4 +42,4 @@ TEST(Xxh64, AnyBitCounts) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::base

@@ -14,7 +14,7 @@
 #include "codecs/table_cache.h"
 #include "jpeg_files.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -273,4 +273,4 @@ TEST(TableCache, KeepsWhatIsUsed) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -1,12 +1,14 @@
 // probe_jpeg and sniff: what is read from sound headers, and what is said about broken ones.
 #include "codecs/image_header.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "jpeg_files.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using test::Bytes;
@@ -103,6 +105,47 @@ TEST(ProbeJpeg, SaysWhatIsWrong) {
     EXPECT_EQ(probe_jpeg(std::span(whole).first(length)).width, 101) << length;
 }
 
+// What Pillow refuses though libjpeg does not, or where each might take something else.
+TEST(ProbeJpeg, SaysWhatIsOdd) {
+  for (const std::string& name : test::jpeg_names()) EXPECT_EQ(probe_jpeg(read_jpeg(name)).oddity, nullptr) << name;
+  const Bytes plain = read_jpeg("420_q75");
+  const auto oddity = [&](const Bytes& inserted) {
+    Bytes bytes = plain;
+    bytes.insert(bytes.begin() + 2, inserted.begin(), inserted.end());
+    const JpegHeader header = probe_jpeg(bytes);
+    return std::string(header.oddity ? header.oddity : "");
+  };
+  const auto segment = [](uint8_t marker, const std::string& content) {
+    Bytes bytes(4 + content.size());
+    bytes[0] = 0xFF, bytes[1] = marker, bytes[3] = static_cast<uint8_t>(2 + content.size());
+    std::copy(content.begin(), content.end(), bytes.begin() + 4);
+    return bytes;
+  };
+  const std::string photoshop("Photoshop 3.0\0", 14), icc("ICC_PROFILE\0", 12);
+  EXPECT_EQ(oddity({}), "");
+  EXPECT_NE(oddity({7}), "");
+  EXPECT_NE(oddity({0xFF}), "");
+  EXPECT_NE(oddity({0xFF, 0x01}), "");
+  EXPECT_NE(oddity({0xFF, 0xD0}), "");
+  EXPECT_NE(oddity(segment(0xF3, "")), "");
+  EXPECT_EQ(oddity(segment(0xE5, "anything")), "");
+  EXPECT_EQ(oddity(segment(0xFE, "anything")), "");
+  EXPECT_NE(oddity(segment(0xE0, "JFIF")), "");
+  EXPECT_NE(oddity(segment(0xEE, "Adobe")), "");
+  EXPECT_NE(oddity(segment(0xE2, icc)), "");
+  EXPECT_EQ(oddity(segment(0xE2, icc + "\1\1")), "");
+  EXPECT_EQ(oddity(segment(0xED, photoshop)), "");
+  EXPECT_EQ(oddity(segment(0xED, photoshop + std::string("8BIM\4\4\0\0\0\0\0\2ab", 14))), "");
+  EXPECT_NE(oddity(segment(0xED, photoshop + "8BIM\4\4")), "");
+  EXPECT_EQ(oddity(segment(0xED, photoshop + "8BIM\4")), "");
+  EXPECT_NE(oddity(segment(0xDB, "\x10")), "");
+  const size_t frame = find_marker(plain, 0xC0), length = size_t{plain[frame + 3]} + 2;
+  EXPECT_NE(oddity(Bytes(plain.begin() + static_cast<ptrdiff_t>(frame), plain.begin() + static_cast<ptrdiff_t>(frame + length))), "");
+  const size_t scan = probe_jpeg(plain).scan_begin;
+  EXPECT_EQ(plain[find_marker(plain, 0xDA) + 3] + find_marker(plain, 0xDA) + 2, scan);
+  EXPECT_NE(probe_jpeg(std::span(plain).first(scan - 3)).oddity, nullptr) << "no scan";
+}
+
 TEST(Sniff, KnowsTheMagicNumbers) {
   EXPECT_EQ(sniff(read_jpeg("420_1x40")), ImageFormat::jpeg);
   EXPECT_EQ(sniff(Bytes{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}), ImageFormat::png);
@@ -116,4 +159,4 @@ TEST(Sniff, KnowsTheMagicNumbers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -10,21 +10,21 @@
 #include "jpeg_files.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using test::Bytes;
 using test::Picture;
 
-Picture decode(JpegDecoder& decoder, const Bytes& bytes, Rect region) {
+Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
   Picture part{region.width, region.height,
-               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * kPixelBytes)};
+               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
   decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
   return part;
 }
 
 // Mixes whole pictures, single pixels and rows, thin strips, regions at the edges and any others.
-Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
+base::Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
   const auto span = [&](int32_t size) {
     const auto up_to = [&](int32_t n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); };
     const int32_t length = random() % 3 == 0 ? 1 + up_to(std::min(size, 6)) : 1 + up_to(size);
@@ -52,7 +52,7 @@ TEST_P(JpegFile, RegionsEqualTheWholePicture) {
     JpegDecoder decoder;
     std::mt19937 random(1);
     for (int i = 0; i < 100; ++i) {
-      const Rect region = i == 0 ? Rect{0, 0, whole->width, whole->height} : random_region(whole->width, whole->height, random);
+      const base::Rect region = i == 0 ? base::Rect{0, 0, whole->width, whole->height} : random_region(whole->width, whole->height, random);
       ASSERT_EQ(test::difference(*whole, region, decode(decoder, bytes, region)), "");
       ASSERT_EQ(decoder.used_baseline(), !kForLibjpeg.contains(GetParam()));
     }
@@ -72,7 +72,7 @@ TEST(JpegDecoder, OneDecoderServesAllFilesInAnyOrder) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     const auto& [bytes, whole] = files[random() % files.size()];
-    const Rect region = random_region(whole.width, whole.height, random);
+    const base::Rect region = random_region(whole.width, whole.height, random);
     ASSERT_EQ(test::difference(whole, region, decode(decoder, bytes, region)), "");
   }
 }
@@ -82,20 +82,20 @@ TEST(JpegDecoder, WritesInsideItsRegionOnly) {
     const Bytes bytes = test::read_jpeg(name);
     const JpegHeader header = probe_jpeg(bytes);
     constexpr int32_t kWide = 60, kHigh = 40;
-    Bytes pixels(kWide * kHigh * kPixelBytes, 0xAB);
+    Bytes pixels(kWide * kHigh * base::kPixelBytes, 0xAB);
     std::mt19937 random(3);
     JpegDecoder decoder;
     for (int i = 0; i < 50; ++i) {
       std::fill(pixels.begin(), pixels.end(), uint8_t{0xAB});
-      const Rect place = random_region(kWide, kHigh, random);
-      ImageView out{pixels.data() + (place.top * kWide + place.left) * kPixelBytes, place.width, place.height,
-                    kWide * kPixelBytes};
+      const base::Rect place = random_region(kWide, kHigh, random);
+      base::ImageView out{pixels.data() + (place.top * kWide + place.left) * base::kPixelBytes, place.width, place.height,
+                    kWide * base::kPixelBytes};
       decoder.decode(bytes, header, {3, 5, place.width, place.height}, out);
       for (int32_t y = 0; y < kHigh; ++y)
         for (int32_t x = 0; x < kWide; ++x) {
           if (x >= place.left && x < place.right() && y >= place.top && y < place.bottom()) continue;
-          for (int32_t c = 0; c < kPixelBytes; ++c)
-            ASSERT_EQ(pixels[static_cast<size_t>((y * kWide + x) * kPixelBytes + c)], 0xAB) << name << " " << x << " " << y;
+          for (int32_t c = 0; c < base::kPixelBytes; ++c)
+            ASSERT_EQ(pixels[static_cast<size_t>((y * kWide + x) * base::kPixelBytes + c)], 0xAB) << name << " " << x << " " << y;
         }
     }
   }
@@ -104,12 +104,12 @@ TEST(JpegDecoder, WritesInsideItsRegionOnly) {
 TEST(JpegDecoder, RefusesRegionsOutsideThePicture) {
   const Bytes bytes = test::read_jpeg("420_q75");
   const JpegHeader header = probe_jpeg(bytes);
-  Bytes pixels(200 * 200 * kPixelBytes);
+  Bytes pixels(200 * 200 * base::kPixelBytes);
   JpegDecoder decoder;
-  for (const Rect region : {Rect{0, 0, 102, 67}, Rect{0, 0, 101, 68}, Rect{-1, 0, 5, 5}, Rect{0, -1, 5, 5}, Rect{100, 66, 2, 1},
-                            Rect{0, 0, 0, 5}, Rect{1, 1, 0x7FFFFFFF, 1}}) {
+  for (const base::Rect region : {base::Rect{0, 0, 102, 67}, base::Rect{0, 0, 101, 68}, base::Rect{-1, 0, 5, 5}, base::Rect{0, -1, 5, 5},
+                                  base::Rect{100, 66, 2, 1}, base::Rect{0, 0, 0, 5}, base::Rect{1, 1, 0x7FFFFFFF, 1}}) {
     try {
-      decoder.decode(bytes, header, region, ImageView{pixels.data(), region.width, region.height, 800});
+      decoder.decode(bytes, header, region, base::ImageView{pixels.data(), region.width, region.height, 800});
       ADD_FAILURE() << region.left << " " << region.top << " " << region.width << " " << region.height;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
@@ -118,4 +118,4 @@ TEST(JpegDecoder, RefusesRegionsOutsideThePicture) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
-namespace millrace::test {
+namespace millrace::codecs::test {
 namespace {
 
 const std::filesystem::path kFolder = std::filesystem::path(MILLRACE_TEST_DATA) / "jpeg";
@@ -32,9 +32,9 @@ bool decode_rows(jpeg_decompress_struct& info, Failure& failure, std::span<const
   jpeg_start_decompress(&info);
   picture.width = static_cast<int32_t>(info.output_width);
   picture.height = static_cast<int32_t>(info.output_height);
-  picture.rgbx.resize(size_t{info.output_width} * info.output_height * kPixelBytes);
+  picture.rgbx.resize(size_t{info.output_width} * info.output_height * base::kPixelBytes);
   while (info.output_scanline < info.output_height) {
-    JSAMPROW row = picture.rgbx.data() + size_t{info.output_scanline} * info.output_width * kPixelBytes;
+    JSAMPROW row = picture.rgbx.data() + size_t{info.output_scanline} * info.output_width * base::kPixelBytes;
     jpeg_read_scanlines(&info, &row, 1);
   }
   return true;
@@ -77,12 +77,12 @@ std::optional<Picture> reference_decode(std::span<const uint8_t> bytes) {
   return picture;
 }
 
-std::string difference(const Picture& whole, Rect region, const Picture& part) {
+std::string difference(const Picture& whole, base::Rect region, const Picture& part) {
   for (int32_t y = 0; y < region.height; ++y)
     for (int32_t x = 0; x < region.width; ++x)
       for (int32_t c = 0; c < 3; ++c) {
-        const int a = whole.rgbx[static_cast<size_t>(((region.top + y) * whole.width + region.left + x) * kPixelBytes + c)];
-        const int b = part.rgbx[static_cast<size_t>((y * part.width + x) * kPixelBytes + c)];
+        const int a = whole.rgbx[static_cast<size_t>(((region.top + y) * whole.width + region.left + x) * base::kPixelBytes + c)];
+        const int b = part.rgbx[static_cast<size_t>((y * part.width + x) * base::kPixelBytes + c)];
         if (a != b)
           return "channel " + std::to_string(c) + " at (" + std::to_string(x) + ", " + std::to_string(y) + ") of the region " +
                  std::to_string(region.width) + " x " + std::to_string(region.height) + " at (" + std::to_string(region.left) +
@@ -102,4 +102,4 @@ void for_each_target(const std::function<void()>& body) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-}  // namespace millrace::test
+}  // namespace millrace::codecs::test

@@ -10,14 +10,14 @@
 
 #include "base/geometry.h"
 
-namespace millrace::test {
+namespace millrace::codecs::test {
 
 using Bytes = std::vector<uint8_t>;
 
 struct Picture {
   int32_t width = 0, height = 0;
   std::vector<uint8_t> rgbx;
-  ImageView view() { return {rgbx.data(), width, height, ptrdiff_t{width} * kPixelBytes}; }
+  base::ImageView view() { return {rgbx.data(), width, height, ptrdiff_t{width} * base::kPixelBytes}; }
 };
 
 std::vector<std::string> jpeg_names();   // all of tests/data/jpeg, sorted, without ".jpg"
@@ -27,9 +27,9 @@ Bytes read_jpeg(const std::string& name);
 std::optional<Picture> reference_decode(std::span<const uint8_t> bytes);
 
 // Red, green and blue of `region` of `whole` equal to `part`; else the first difference in words.
-std::string difference(const Picture& whole, Rect region, const Picture& part);
+std::string difference(const Picture& whole, base::Rect region, const Picture& part);
 
 // Runs `body` once for each instruction set that was compiled and that this machine has.
 void for_each_target(const std::function<void()>& body);
 
-}  // namespace millrace::test
+}  // namespace millrace::codecs::test

@@ -11,7 +11,7 @@
 #include "jpeg_files.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using test::Bytes;
@@ -39,17 +39,17 @@ Segments segments_of(const Bytes& bytes) {
   return found;
 }
 
-Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
+base::Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
   const auto up_to = [&](int32_t n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); };
-  Rect region{up_to(width), up_to(height), 0, 0};
+  base::Rect region{up_to(width), up_to(height), 0, 0};
   region.width = 1 + up_to(width - region.left);
   region.height = 1 + up_to(height - region.top);
   return region;
 }
 
-Picture decode(JpegDecoder& decoder, const Bytes& bytes, Rect region) {
+Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
   Picture part{region.width, region.height,
-               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * kPixelBytes)};
+               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
   decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
   return part;
 }
@@ -87,7 +87,7 @@ TEST_P(TranscodedFile, HasThePixelsAndTheMetadata) {
       EXPECT_EQ(segments_of(made).restart_interval > 0, pixels > 0);
       EXPECT_EQ(transcode_jpeg(made, options), made);
       for (int i = 0; i < 20; ++i) {
-        const Rect region = random_region(whole->width, whole->height, random);
+        const base::Rect region = random_region(whole->width, whole->height, random);
         ASSERT_EQ(test::difference(*whole, region, decode(decoder, made, region)), "");
       }
     }
@@ -186,7 +186,7 @@ TEST(TranscodeJpeg, RegionsOfDamagedSegmentsAreLibjpegs) {
       }
       const auto expected = test::reference_decode(bytes);
       for (int k = 0; k < 5; ++k) {
-        const Rect region = random_region(probe_jpeg(whole).width, probe_jpeg(whole).height, random);
+        const base::Rect region = random_region(probe_jpeg(whole).width, probe_jpeg(whole).height, random);
         try {
           const Picture part = decode(decoder, bytes, region);
           ASSERT_TRUE(expected) << name << " " << i;
@@ -203,4 +203,4 @@ TEST(TranscodeJpeg, RegionsOfDamagedSegmentsAreLibjpegs) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

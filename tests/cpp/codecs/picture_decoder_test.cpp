@@ -7,7 +7,7 @@
 #include "codecs/picture_decoder.h"
 #include "picture_files.h"
 
-namespace millrace {
+namespace millrace::codecs {
 
 std::filesystem::path test::test_data() { return MILLRACE_TEST_DATA; }
 
@@ -28,8 +28,8 @@ void check_regions(const Bytes& bytes, const std::string& name) {
     for (const int32_t height : {1, 3, header.height})
       for (int32_t left = 0; left + width <= header.width; left += width > 2 ? 1 : 3)
         for (int32_t top = 0; top + height <= header.height; top += height > 1 ? 1 : 2) {
-          const Rect region{left, top, width, height};
-          Picture part{width, height, Bytes(static_cast<size_t>(width) * static_cast<size_t>(height) * kPixelBytes)};
+          const base::Rect region{left, top, width, height};
+          Picture part{width, height, Bytes(static_cast<size_t>(width) * static_cast<size_t>(height) * base::kPixelBytes)};
           decoder.decode(region, part.view());
           ASSERT_EQ(test::difference(*whole, region, part), "")
               << name << ": " << width << " x " << height << " at " << left << ", " << top;
@@ -108,4 +108,4 @@ TEST(PictureDecoder, FlippedBytesGiveAPictureOrAnError) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

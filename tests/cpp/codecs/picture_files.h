@@ -16,7 +16,7 @@
 #include "jpeg_files.h"
 #include "millrace/error.h"
 
-namespace millrace::test {
+namespace millrace::codecs::test {
 
 std::filesystem::path test_data();  // tests/data
 
@@ -44,7 +44,7 @@ inline std::optional<Picture> decode_whole(PictureDecoder& decoder, const Bytes&
     const PictureHeader header = decoder.probe({exact.get(), bytes.size()});
     if (int64_t{header.width} * header.height > kMostTestPixels) return std::nullopt;
     Picture picture{header.width, header.height,
-                    Bytes(static_cast<size_t>(header.width) * static_cast<size_t>(header.height) * kPixelBytes)};
+                    Bytes(static_cast<size_t>(header.width) * static_cast<size_t>(header.height) * base::kPixelBytes)};
     decoder.decode({0, 0, header.width, header.height}, picture.view());
     return picture;
   } catch (const Error& error) {
@@ -54,4 +54,4 @@ inline std::optional<Picture> decode_whole(PictureDecoder& decoder, const Bytes&
   }
 }
 
-}  // namespace millrace::test
+}  // namespace millrace::codecs::test

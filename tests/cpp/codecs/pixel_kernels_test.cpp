@@ -11,7 +11,7 @@
 #include "codecs/upsample_color.h"
 #include "jpeg_files.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 constexpr size_t kSlack = UpsampleColor::kSlack;
@@ -187,4 +187,4 @@ TEST(UpsampleColor, GreyIsGrey) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -11,7 +11,7 @@
 #include "millrace/error.h"
 #include "picture_files.h"
 
-namespace millrace {
+namespace millrace::codecs {
 namespace {
 
 using test::Bytes;
@@ -136,9 +136,9 @@ TEST(PngFile, HostileHeadersAreRefusedInWords) {
 TEST(PngDecoder, AHeaderAloneTakesNoMemory) {
   const Bytes file = png(80'000, 1'000, {16, 6, 0, 0, 0}, Deflated(Bytes(100), 6).bytes());
   PngDecoder decoder;
-  uint8_t pixel[kPixelBytes];
+  uint8_t pixel[base::kPixelBytes];
   try {
-    decoder.decode(file, probe_png(file), {79'999, 999, 1, 1}, {pixel, 1, 1, kPixelBytes});
+    decoder.decode(file, probe_png(file), {79'999, 999, 1, 1}, {pixel, 1, 1, base::kPixelBytes});
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::corrupt_data);
@@ -147,4 +147,4 @@ TEST(PngDecoder, AHeaderAloneTakesNoMemory) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::codecs

@@ -12,7 +12,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 // Columns of random bytes, `sizes` of each row; some of items of a power of two.
@@ -138,4 +138,4 @@ TEST(ChunkRows, RowsFromTheEndAndBeyond) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::collate

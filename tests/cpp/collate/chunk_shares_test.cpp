@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 ChunkShares share(const std::vector<int64_t>& indices, const std::vector<int64_t>& starts) { return share_by_chunk(indices, starts); }
@@ -58,4 +58,4 @@ TEST(ChunkShares, IndicesInNoChunk) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::collate

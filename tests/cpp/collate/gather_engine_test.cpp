@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -12,7 +13,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 using Status = GatherEngine::Status;
@@ -43,7 +44,7 @@ std::vector<RowCopy> batch(int64_t number, int64_t rows = 10) {
   return {copy_of(0, wanted), copy_of(1, wanted, 3000)};
 }
 
-bool holds(const std::vector<Lease>& leases, int64_t number, int64_t rows = 10) {
+bool holds(const std::vector<core::Lease>& leases, int64_t number, int64_t rows = 10) {
   if (leases.size() != 2) return false;
   for (int64_t i = 0; i < rows; ++i)
     for (const auto& [lease, bytes] : {std::pair(&leases[0], kRowBytes), std::pair(&leases[1], size_t{3000})}) {
@@ -53,7 +54,7 @@ bool holds(const std::vector<Lease>& leases, int64_t number, int64_t rows = 10) 
   return leases[0].size_bytes() == kRowBytes * static_cast<size_t>(rows) && leases[1].size_bytes() == 3000 * static_cast<size_t>(rows);
 }
 
-Status next(GatherEngine& engine, std::vector<Lease>& out) {
+Status next(GatherEngine& engine, std::vector<core::Lease>& out) {
   Status status = Status::pending;
   for (int i = 0; i < 2000 && status == Status::pending; ++i) status = engine.next(out, 10);
   return status;
@@ -64,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, Gather, ::testing::Values(0, 1, 3));
 
 TEST_P(Gather, BatchesComeInOrderAndEnd) {
   GatherEngine engine(GetParam(), 2, 2);
-  std::vector<Lease> out;
+  std::vector<core::Lease> out;
   EXPECT_EQ(engine.next(out, 0), Status::end);
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (int64_t i = 0; i < 20; ++i) engine.submit(batch(i, 10 + i % 3));
@@ -79,7 +80,7 @@ TEST_P(Gather, BatchesComeInOrderAndEnd) {
 
 TEST_P(Gather, PiecesMayBeSmall) {
   GatherEngine engine(GetParam(), 2, 2);
-  std::vector<Lease> out;
+  std::vector<core::Lease> out;
   for (int64_t i = 0; i < 20; ++i) {
     std::vector<RowCopy> copies = batch(i, 23);
     copies[0].piece_bytes = 1;  // a row is the least
@@ -94,7 +95,7 @@ TEST_P(Gather, PiecesMayBeSmall) {
 
 TEST_P(Gather, WhoKeepsEveryBatchGetsEveryBatch) {
   GatherEngine engine(GetParam(), 2, 2);
-  std::vector<std::vector<Lease>> kept(8);
+  std::vector<std::vector<core::Lease>> kept(8);
   for (int64_t i = 0; i < 8; ++i) engine.submit(batch(i));
   for (auto& leases : kept) ASSERT_EQ(next(engine, leases), Status::ready);
   for (int64_t i = 0; i < 8; ++i) EXPECT_TRUE(holds(kept[static_cast<size_t>(i)], i));
@@ -103,7 +104,7 @@ TEST_P(Gather, WhoKeepsEveryBatchGetsEveryBatch) {
 
 TEST_P(Gather, FieldsMayBeKeptApart) {
   GatherEngine engine(GetParam(), 2, 2);
-  std::vector<Lease> kept, out;
+  std::vector<core::Lease> kept, out;
   for (int64_t i = 0; i < 12; ++i) engine.submit(batch(i));
   for (int64_t i = 0; i < 12; ++i) {
     ASSERT_EQ(next(engine, out), Status::ready);
@@ -114,7 +115,7 @@ TEST_P(Gather, FieldsMayBeKeptApart) {
 
 TEST_P(Gather, DiscardedBatchesAreForgotten) {
   GatherEngine engine(GetParam(), 3, 2);
-  std::vector<Lease> out;
+  std::vector<core::Lease> out;
   for (int64_t round = 0; round < 30; ++round) {
     for (int64_t i = 0; i < 4; ++i) engine.submit(batch(i));
     if (round % 2) {
@@ -134,7 +135,7 @@ TEST_P(Gather, NoMemoryIsThatBatchsError) {
   engine.submit({copy_of(0, {1})});
   engine.submit({std::move(absurd)});
   engine.submit({copy_of(0, {2})});
-  std::vector<Lease> out;
+  std::vector<core::Lease> out;
   ASSERT_EQ(next(engine, out), Status::ready);
   EXPECT_THROW(next(engine, out), Error);
   ASSERT_EQ(next(engine, out), Status::ready);
@@ -144,29 +145,75 @@ TEST_P(Gather, NoMemoryIsThatBatchsError) {
 TEST_P(Gather, EndsAtAnyMoment) {
   std::mt19937 random(5);
   for (int round = 0; round < 60; ++round) {
-    std::vector<Lease> kept, out;
+    std::vector<core::Lease> kept, out;
     {
       GatherEngine engine(GetParam(), 1 + static_cast<int>(random() % 3), 2);
       for (int64_t i = 0; i < 6; ++i) engine.submit(batch(i));
       for (auto taken = random() % 4; taken > 0; --taken) {
         ASSERT_EQ(next(engine, out), Status::ready);
-        for (Lease& lease : out)
+        for (core::Lease& lease : out)
           if (random() % 2) kept.push_back(std::move(lease));
       }
       if (round % 3 == 0) engine.close();
     }
     // What was kept is readable, and may go on any thread.
     std::thread([leases = std::move(kept)]() mutable {
-      for (const Lease& lease : leases) static_cast<void>(lease.data()[0]);
+      for (const core::Lease& lease : leases) static_cast<void>(lease.data()[0]);
       leases.clear();
     }).join();
+  }
+}
+
+// What each call of the consumer's says that meets close(): true behind the end, and nothing else is thrown.
+template <class Call>
+bool was_closed(Call&& call) {
+  try {
+    call();
+    return false;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unavailable) << error.what();
+    return true;
+  }
+}
+
+TEST_P(Gather, AnyThreadMayCloseItAtAnyMoment) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    GatherEngine engine(GetParam(), 1 + static_cast<int>(random() % 3), 2);
+    std::atomic<int64_t> taken{0};
+    const auto goal = static_cast<int64_t>(random() % 6);
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 2; ++i)
+      closers.emplace_back([&, i] {
+        while (taken < goal) std::this_thread::yield();
+        if (i == 1) engine.set_limits(1, 2);
+        engine.close();
+      });
+    std::vector<core::Lease> out;
+    for (int64_t i = 0;; ++i) {
+      if (was_closed([&] { engine.submit(batch(i, 3)); })) break;
+      if (round % 3 == 0 && i % 4 == 3 && was_closed([&] {
+            engine.discard_all();
+            engine.submit(batch(i, 3));
+          }))
+        break;
+      Status status = Status::end;
+      if (was_closed([&] { status = engine.next(out, 600'000); })) break;  // one that is not woken hangs
+      if (status == Status::end) break;
+      ASSERT_EQ(status, Status::ready);
+      ASSERT_TRUE(holds(out, i, 3));
+      ++taken;
+    }
+    for (std::thread& closer : closers) closer.join();
+    EXPECT_EQ(engine.next(out, 0), Status::end);
+    EXPECT_TRUE(was_closed([&] { engine.submit(batch(0)); }));
   }
 }
 
 TEST_P(Gather, LeasesMayGoOnAnotherThreadMeanwhile) {
   GatherEngine engine(GetParam(), 2, 2);
   for (int64_t i = 0; i < 100; ++i) engine.submit(batch(i, 3));
-  std::vector<Lease> out;
+  std::vector<core::Lease> out;
   std::thread dropper;
   for (int64_t i = 0; i < 100; ++i) {
     ASSERT_EQ(next(engine, out), Status::ready);
@@ -191,18 +238,24 @@ TEST_P(Gather, WrongUseIsSaid) {
 TEST_P(Gather, AForkedChildLeavesItAlone) {
   auto engine = std::make_unique<GatherEngine>(GetParam(), 2, 2);
   for (int64_t i = 0; i < 10; ++i) engine->submit(batch(i));
-  std::vector<Lease> out;
+  std::vector<core::Lease> out;
   ASSERT_EQ(next(*engine, out), Status::ready);
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
     bool right = holds(out, 0);
-    try {
-      engine->next(out, 10);
-      right = false;
-    } catch (const Error& error) {
-      right = right && error.kind() == ErrorKind::unavailable;
-    }
+    const auto refuses = [](const auto& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.kind() == ErrorKind::unavailable;
+      }
+      return false;
+    };
+    // What counts takes locks, too, which another thread may have held at the fork.
+    right = right && refuses([&] { engine->next(out, 10); }) && refuses([&] { engine->slots(); }) &&
+            refuses([&] { engine->overflow_count(); }) && refuses([&] { engine->copy_ns(); }) &&
+            refuses([&] { engine->set_limits(1, 1); }) && engine->clocks().empty();
     out.clear();
     engine.reset();
     _exit(right ? 0 : 1);
@@ -221,7 +274,7 @@ TEST(GatherEngine, LimitsMayChangeAtAnyTime) {
   std::thread limits([&engine] {
     for (int i = 0; i < 1000; ++i) engine.set_limits(1 + i % 4, 1 + i % 3);
   });
-  std::vector<Lease> leases;
+  std::vector<core::Lease> leases;
   for (int64_t i = 0; i < 4; ++i) engine.submit(batch(i));
   for (int64_t i = 0; i < 100; ++i) {
     ASSERT_EQ(next(engine, leases), Status::ready);
@@ -236,4 +289,4 @@ TEST(GatherEngine, LimitsMayChangeAtAnyTime) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::collate

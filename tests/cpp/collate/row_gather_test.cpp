@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 // A table of `rows` rows of random bytes, `gap` bytes between them.
@@ -110,4 +110,4 @@ TEST(RowGather, IndicesThatNoRowHas) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::collate

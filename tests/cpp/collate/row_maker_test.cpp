@@ -14,7 +14,7 @@
 #include "collate/token_scan.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
 std::vector<int64_t> made(const RowMaker& maker, const std::vector<uint16_t>& numbers, const std::vector<size_t>& starts) {
@@ -27,7 +27,7 @@ std::vector<int64_t> made(const RowMaker& maker, const std::vector<uint16_t>& nu
 
 RowMakerOptions windows_of(size_t elements) {
   RowMakerOptions options;
-  options.stored = DType::u16;
+  options.stored = base::DType::u16;
   options.elements = elements;
   return options;
 }
@@ -79,14 +79,15 @@ TEST(RowMaker, ForbiddenElementsAreNamed) {
 }
 
 TEST(RowMaker, TypesThatDoNotFitAreRefused) {
-  const std::pair<DType, DType> wrong[] = {{DType::u32, DType::i32}, {DType::f32, DType::f64}, {DType::i64, DType::i32}};
+  const std::pair<base::DType, base::DType> wrong[] = {
+      {base::DType::u32, base::DType::i32}, {base::DType::f32, base::DType::f64}, {base::DType::i64, base::DType::i32}};
   for (const auto& [stored, to] : wrong) {
     RowMakerOptions options;
     options.stored = stored, options.made = to, options.elements = 4;
     EXPECT_THROW(RowMaker{options}, Error);
   }
   RowMakerOptions floats;
-  floats.stored = floats.made = DType::f32;
+  floats.stored = floats.made = base::DType::f32;
   floats.highest = 4;
   EXPECT_THROW(RowMaker{floats}, Error);
 }
@@ -155,7 +156,7 @@ TEST(RowMaker, TheEngineGoesOnBehindACutFile) {
     ASSERT_EQ(ftruncate(file.fd, 8192), 0);
     for (int i = 0; i < 20; ++i) submit(i % 2 ? 20'480 : 4096);
     for (int i = 0; i < 20; ++i) {
-      std::vector<Lease> out;
+      std::vector<core::Lease> out;
       const auto next = [&] {
         auto status = GatherEngine::Status::pending;
         for (int tries = 0; tries < 2000 && status == GatherEngine::Status::pending; ++tries) status = engine.next(out, 10);
@@ -178,13 +179,13 @@ TEST(TokenScan, FindsEveryPlaceAlsoManyOfThem) {
     numbers[i] = 7;
     expected.push_back(static_cast<int64_t>(i));
   }
-  ASSERT_TRUE(find_all(numbers.data(), DType::u16, numbers.size(), 7, found));
+  ASSERT_TRUE(find_all(numbers.data(), base::DType::u16, numbers.size(), 7, found));
   EXPECT_EQ(found, expected);
   const Ones file;
   ASSERT_EQ(ftruncate(file.fd, 4096), 0);
   found.clear();
-  EXPECT_FALSE(find_all(file.data, DType::u16, Ones::kSize / 2, 9, found));
+  EXPECT_FALSE(find_all(file.data, base::DType::u16, Ones::kSize / 2, 9, found));
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::collate

@@ -11,10 +11,11 @@
 #include "collate/whole_numbers.h"
 #include "hwy/highway.h"
 
-namespace millrace {
+namespace millrace::collate {
 namespace {
 
-constexpr DType kTypes[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32, DType::i64};
+constexpr base::DType kTypes[] = {base::DType::u8,  base::DType::i8,  base::DType::u16, base::DType::i16,
+                                  base::DType::u32, base::DType::i32, base::DType::i64};
 
 class TokenKernels : public testing::TestWithParam<int64_t> {
  protected:
@@ -32,18 +33,19 @@ class TokenKernels : public testing::TestWithParam<int64_t> {
 };
 
 TEST_P(TokenKernels, WidenEveryLengthAndAlignment) {
-  for (const DType from : kTypes)
-    for (const DType to : {DType::i32, DType::i64}) {
+  for (const base::DType from : kTypes)
+    for (const base::DType to : {base::DType::i32, base::DType::i64}) {
       if (!widens(from, to)) continue;
       for (const size_t count : {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 257})
         for (const size_t shift : {0, 1, 2, 4})
           for (const bool past_caches : {false, true}) {
-            const auto in = random_bytes(shift + count * dtype_bytes(from));
-            const size_t bytes = count * dtype_bytes(to), gap = dtype_bytes(to) * (random_() % 5);
+            const auto in = random_bytes(shift + count * base::dtype_bytes(from));
+            const size_t bytes = count * base::dtype_bytes(to), gap = base::dtype_bytes(to) * (random_() % 5);
             std::vector<uint8_t> got(gap + bytes + 8, 0xAA), expected = got;
             widen(in.data() + shift, from, to, count, got.data() + gap, past_caches);
             scalar::widen(in.data() + shift, from, to, count, expected.data() + gap);
-            ASSERT_EQ(got, expected) << dtype_name(from) << " " << dtype_name(to) << " " << count << " " << shift << past_caches;
+            ASSERT_EQ(got, expected) << base::dtype_name(from) << " " << base::dtype_name(to) << " " << count << " " << shift
+                                     << past_caches;
           }
     }
 }
@@ -51,18 +53,18 @@ TEST_P(TokenKernels, WidenEveryLengthAndAlignment) {
 TEST_P(TokenKernels, WideningKeepsTheNumber) {
   const int16_t signed_numbers[] = {-32768, -1, 0, 1, 32767};
   int64_t wide[5];
-  widen(signed_numbers, DType::i16, DType::i64, 5, wide);
+  widen(signed_numbers, base::DType::i16, base::DType::i64, 5, wide);
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(wide[i], signed_numbers[i]);
   const uint32_t large[] = {0, 1, 0x80000000u, 0xFFFFFFFFu};
-  widen(large, DType::u32, DType::i64, 4, wide);
+  widen(large, base::DType::u32, base::DType::i64, 4, wide);
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(wide[i], int64_t{large[i]});
 }
 
 TEST_P(TokenKernels, FindAsTheScalarKernelsDo) {
-  for (const DType type : kTypes)
+  for (const base::DType type : kTypes)
     for (const size_t count : {0, 1, 5, 16, 63, 64, 65, 300})
       for (int round = 0; round < 20; ++round) {
-        const auto in = random_bytes(count * dtype_bytes(type));
+        const auto in = random_bytes(count * base::dtype_bytes(type));
         int64_t key = static_cast<int64_t>(random_()) - 1000;
         if (count && round % 2) with_type(type, [&]<class T>(T value) {
           std::memcpy(&value, in.data() + random_() % count * sizeof(T), sizeof(T));
@@ -72,14 +74,14 @@ TEST_P(TokenKernels, FindAsTheScalarKernelsDo) {
         ASSERT_EQ(find_equal(in.data(), type, begin, count, key), scalar::find_equal(in.data(), type, begin, count, key));
         const int64_t highest = key < 0 ? 0 : key;
         ASSERT_EQ(find_outside(in.data(), type, count, highest), scalar::find_outside(in.data(), type, count, highest))
-            << dtype_name(type) << " " << count << " " << highest;
+            << base::dtype_name(type) << " " << count << " " << highest;
       }
 }
 
 TEST_P(TokenKernels, TheLastElementIsLookedAt) {
-  for (const DType type : kTypes)
+  for (const base::DType type : kTypes)
     for (size_t count = 1; count < 150; ++count) {
-      std::vector<uint8_t> in(count * dtype_bytes(type), 1);
+      std::vector<uint8_t> in(count * base::dtype_bytes(type), 1);
       in.back() = 0x7F;
       int64_t last = 0;
       with_type(type, [&]<class T>(T value) {
@@ -93,11 +95,11 @@ TEST_P(TokenKernels, TheLastElementIsLookedAt) {
 }
 
 TEST(Widens, OnlyWhatHoldsEveryNumber) {
-  EXPECT_TRUE(widens(DType::u16, DType::i32));
-  EXPECT_FALSE(widens(DType::u32, DType::i32));
-  EXPECT_FALSE(widens(DType::i64, DType::i64));
-  EXPECT_FALSE(widens(DType::b8, DType::i64));
-  EXPECT_FALSE(widens(DType::f32, DType::i64));
+  EXPECT_TRUE(widens(base::DType::u16, base::DType::i32));
+  EXPECT_FALSE(widens(base::DType::u32, base::DType::i32));
+  EXPECT_FALSE(widens(base::DType::i64, base::DType::i64));
+  EXPECT_FALSE(widens(base::DType::b8, base::DType::i64));
+  EXPECT_FALSE(widens(base::DType::f32, base::DType::i64));
 }
 
 std::vector<int64_t> targets() {
@@ -111,4 +113,4 @@ std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy:
 INSTANTIATE_TEST_SUITE_P(Targets, TokenKernels, testing::ValuesIn(targets()), name_of);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::collate

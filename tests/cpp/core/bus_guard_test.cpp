@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 // A mapped file without a name.
@@ -144,4 +144,4 @@ TEST(BusGuard, WhoCallsUsInTurnIsNoCircle) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -5,7 +5,7 @@
 
 #include "../scratch_folder.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 TEST(CpuBudget, ThisMachine) {
@@ -99,4 +99,4 @@ TEST_F(CgroupQuota, GarbageIsNoLimit) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -5,7 +5,7 @@
 
 #include "../scratch_folder.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 class Kills : public testing::Test {
@@ -49,4 +49,4 @@ TEST_F(Kills, WithoutAGroupTheMachineCounts) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -9,7 +9,7 @@
 
 #include "core/numa.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 struct Sys {
@@ -49,4 +49,4 @@ TEST(Numa, MemoryComesWhateverIsPreferred) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

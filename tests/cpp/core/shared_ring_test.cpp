@@ -17,7 +17,7 @@
 #include "core/shared_ring.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 size_t pages_of(const SharedRing& ring) {
@@ -229,33 +229,6 @@ TEST(SharedRing, AForkedChildKeepsWhatItInherited) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST(SharedRing, SlotsOfChildrenThatEndedAreUsedAgain) {
-  SharedRing ring(4, 4);
-  ForkRecord record, later;
-  const int slot = ring.take(), other = ring.take();
-  fill(ring, slot, 4096, 3);
-  auto loan = ring.lend(slot);
-  record.begin();
-  EXPECT_TRUE(in_child([] { return true; }));
-  record.end();
-  auto second = ring.lend(other);
-  later.begin();
-  EXPECT_TRUE(in_child([] { return true; }));
-  later.end();
-  loan.reset();
-  EXPECT_EQ(ring.free_slots(), 2);
-  record.release();
-  EXPECT_EQ(ring.free_slots(), 2);  // the later child may still read it
-  later.release();
-  EXPECT_EQ(ring.free_slots(), 3);
-  second.reset();
-  EXPECT_EQ(ring.free_slots(), 4);
-  EXPECT_TRUE(in_child([&] {
-    record.release();
-    return true;
-  }));
-}
-
 TEST(SharedRing, SlotsAreTakenAndDroppedOnManyThreadsWhileProcessesFork) {
   SharedRing ring(32, 4);
   std::atomic<bool> stop{false};
@@ -308,4 +281,4 @@ TEST(MemoryBudget, IsSomeMemoryAndNamesItsLimit) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

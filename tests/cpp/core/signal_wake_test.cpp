@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 std::atomic<int> others{0};
@@ -80,4 +80,4 @@ TEST_F(SignalWake, AFullPipeLosesNothingThatMatters) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -13,7 +13,7 @@
 #include "core/batch_ring.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 class SlotMemory : public ::testing::Test {
@@ -102,4 +102,4 @@ TEST_F(SlotMemory, AChildForkedWhileOthersUseTheCacheCanUseItToo) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

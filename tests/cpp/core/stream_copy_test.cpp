@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 TEST(StreamCopy, CopiesEveryLengthFromAndToEveryAlignmentAndNothingElse) {
@@ -23,4 +23,4 @@ TEST(StreamCopy, CopiesEveryLengthFromAndToEveryAlignmentAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <string>
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 TEST(ThreadGroup, TheDestructorJoins) {
@@ -40,6 +40,21 @@ TEST(ThreadGroup, ThreadsTakeNoInterruptsAndTheCallerKeepsItsMask) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGPROF}) EXPECT_FALSE(sigismember(&inside, signal)) << signal;
 }
 
+TEST(ThreadGroup, AnyThreadMayJoinAndAsk) {
+  for (int round = 0; round < 50; ++round) {
+    ThreadGroup group;
+    std::atomic<int> inside{0};
+    for (int i = 0; i < 3; ++i) group.start("test", [&] { inside += group.holds_current(); });
+    ThreadGroup joiners;
+    for (int i = 0; i < 3; ++i)
+      joiners.start("join", [&] {
+        EXPECT_FALSE(group.holds_current());
+        group.join();
+        EXPECT_EQ(inside, 3);
+      });
+  }
+}
+
 TEST(ThreadGroup, NamesShowInTheSystem) {
   std::atomic<bool> named{false};
   ThreadGroup group;
@@ -56,4 +71,4 @@ TEST(ThreadGroup, NamesShowInTheSystem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -15,7 +15,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::core {
 namespace {
 
 constexpr int64_t kLong = 20'000'000'000, kShort = 5'000'000;
@@ -115,4 +115,4 @@ TEST(TurnGate, AcrossProcesses) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::core

@@ -14,7 +14,7 @@
 
 #include "cuda/nvjpeg_decoder.h"
 
-namespace millrace::fake {
+namespace millrace::cuda::fake {
 
 using cuda::NvjpegAllocator;
 using cuda::NvjpegImage;
@@ -148,4 +148,4 @@ class Device final : public cuda::DeviceCalls {
   }
 };
 
-}  // namespace millrace::fake
+}  // namespace millrace::cuda::fake

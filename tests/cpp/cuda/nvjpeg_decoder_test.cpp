@@ -8,7 +8,7 @@
 #include "fake_nvjpeg.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::cuda {
 namespace {
 
 using fake::world;
@@ -20,18 +20,18 @@ File file(char kind, uint8_t width, uint8_t height, uint8_t colour, uint8_t comp
 
 struct Decoding {
   std::vector<File> files;  // stay until the device has done its work
-  std::vector<JpegRequest> requests;
-  std::vector<JpegResult> results;
+  std::vector<device::JpegRequest> requests;
+  std::vector<device::JpegResult> results;
   std::vector<uint8_t> memory;
 
-  Decoding(GpuDecoder& decoder, std::vector<File> all, const std::vector<Rect>& regions = {}) : files(std::move(all)) {
-    for (size_t i = 0; i < files.size(); ++i) requests.push_back({files[i], regions.empty() ? Rect{} : regions[i]});
+  Decoding(device::GpuDecoder& decoder, std::vector<File> all, const std::vector<base::Rect>& regions = {}) : files(std::move(all)) {
+    for (size_t i = 0; i < files.size(); ++i) requests.push_back({files[i], regions.empty() ? base::Rect{} : regions[i]});
     memory.resize(decoder.plan(requests, results));
     decoder.decode(requests, results, memory.data(), nullptr);
   }
   // Whether picture i is all of one colour, and nothing else.
   bool is(size_t i, uint8_t colour) const {
-    const JpegResult& r = results[i];
+    const device::JpegResult& r = results[i];
     const size_t bytes = static_cast<size_t>(r.pitch_bytes) * static_cast<size_t>(r.height);
     return r.problem.empty() && bytes > 0 &&
            std::all_of(memory.data() + r.offset, memory.data() + r.offset + bytes, [&](uint8_t b) { return b == colour; });
@@ -49,10 +49,10 @@ class NvjpegDecoder : public ::testing::TestWithParam<bool> {
     decoder.reset();
     EXPECT_EQ(world.live, 0) << "objects of nvJPEG or events were left behind";
   }
-  static std::unique_ptr<GpuDecoder> open(size_t ceiling = 1 << 20) {
+  static std::unique_ptr<device::GpuDecoder> open(size_t ceiling = 1 << 20) {
     return cuda::make_nvjpeg_decoder(fake::library(), std::make_unique<fake::Device>(), ceiling);
   }
-  std::unique_ptr<GpuDecoder> decoder;
+  std::unique_ptr<device::GpuDecoder> decoder;
 };
 
 TEST_P(NvjpegDecoder, EveryPictureGoesTheWayThatTakesIt) {
@@ -99,9 +99,9 @@ TEST_P(NvjpegDecoder, RegionsAreOfTheirOwnSize) {
   EXPECT_EQ(run.results[0].height, 4);
   EXPECT_EQ(run.results[1].pitch_bytes, 60);
   EXPECT_EQ(run.results[2].height, 10);
-  std::vector<JpegResult> results;
+  std::vector<device::JpegResult> results;
   const File small = file('b', 4, 4, 1);
-  EXPECT_THROW(decoder->plan(std::vector<JpegRequest>{{small, {1, 0, 4, 4}}}, results), Error);
+  EXPECT_THROW(decoder->plan(std::vector<device::JpegRequest>{{small, {1, 0, 4, 4}}}, results), Error);
 }
 
 TEST_P(NvjpegDecoder, WhatIsOverTheCeilingComesBack) {
@@ -136,8 +136,8 @@ TEST(NvjpegLibrary, AMissingLibrarySaysWhatToInstall) {
 
 TEST(GpuDecoder, NoDeviceIsAReason) {
   if (cuda::missing_reason().empty()) GTEST_SKIP() << "there is a CUDA device";
-  EXPECT_THROW(GpuDecoder::open({}), Error);
+  EXPECT_THROW(device::GpuDecoder::open({}), Error);
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::cuda

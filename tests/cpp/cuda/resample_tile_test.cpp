@@ -16,7 +16,7 @@ alignas(16) uint8_t block_memory[64 << 10];  // what the kernel declares as its 
 #include "device/batch_ops.h"
 #include "device/kernel_launch.h"
 
-namespace millrace {
+namespace millrace::cuda {
 namespace {
 
 struct Sample {
@@ -42,14 +42,14 @@ TEST(ResampleTile, EqualsTheReference) {
   std::vector<uint32_t> resized_reference(kCount * kWidth * kHeight), resized_tiles = resized_reference;
   std::vector<int64_t> sums_reference(kCount), sums_tiles(kCount);
 
-  auto kernel = std::make_unique<FusedKernel>();
-  kernel->out = {by_reference.data(), DType::f32, kCount, 3, kHeight, kWidth, false};
+  auto kernel = std::make_unique<device::FusedKernel>();
+  kernel->out = {by_reference.data(), base::DType::f32, kCount, 3, kHeight, kWidth, false};
   kernel->samples = {0, kCount};
   for (int c = 0; c < 3; ++c) kernel->scale[c] = 1, kernel->shift[c] = 0;
   int32_t entries = 0;
   for (int32_t i = 0; i < kCount; ++i) {
     const Sample& s = kSamples[i];
-    FusedParams& p = kernel->params[i];
+    device::FusedParams& p = kernel->params[i];
     p = {};
     p.pitch = s.in_width * s.pixel_bytes + 7 * (i % 2);
     auto& bytes = pictures.emplace_back(static_cast<size_t>(p.pitch) * s.in_height - 7 * (i % 2));  // ends with the last pixel
@@ -60,9 +60,9 @@ TEST(ResampleTile, EqualsTheReference) {
     p.left = s.left, p.top = s.top;
     p.cubic = s.cubic, p.flip_x = s.flip_x, p.flip_y = s.flip_y;
     p.vertical_first = s.in_height - s.resized_height > 2 * (s.in_width - s.resized_width);
-    if (s.contrast) p.jitter.order[1] = JitterParams::contrast;
-    p.x_taps = static_cast<uint16_t>(taps_of(s.in_width, s.resized_width, s.cubic));
-    p.y_taps = static_cast<uint16_t>(taps_of(s.in_height, s.resized_height, s.cubic));
+    if (s.contrast) p.jitter.order[1] = device::JitterParams::contrast;
+    p.x_taps = static_cast<uint16_t>(device::taps_of(s.in_width, s.resized_width, s.cubic));
+    p.y_taps = static_cast<uint16_t>(device::taps_of(s.in_height, s.resized_height, s.cubic));
     p.x_table = entries;
     p.y_table = entries + kWidth * (1 + p.x_taps);
     entries = p.y_table + kHeight * (1 + p.y_taps);
@@ -71,8 +71,8 @@ TEST(ResampleTile, EqualsTheReference) {
   kernel->table = table.data();
   kernel->resized = resized_reference.data();
   kernel->grey_sums = sums_reference.data();
-  reference::launch(WeightsKernel{*kernel});
-  reference::resample(*kernel);
+  device::reference::launch(device::WeightsKernel{*kernel});
+  device::reference::resample(*kernel);
 
   kernel->out.data = by_tiles.data();
   kernel->resized = resized_tiles.data();
@@ -88,4 +88,4 @@ TEST(ResampleTile, EqualsTheReference) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::cuda

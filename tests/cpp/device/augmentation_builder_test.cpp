@@ -3,12 +3,12 @@
 
 #include "device/augmentation_builder.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
-ColorJitterParams contrast() {
-  ColorJitterParams p;
-  p.order[0] = ColorOp::contrast;
+transforms::ColorJitterParams contrast() {
+  transforms::ColorJitterParams p;
+  p.order[0] = transforms::ColorOp::contrast;
   return p;
 }
 
@@ -20,7 +20,7 @@ TEST(AugmentationBuilder, ARandomResizedCrop) {
   b.color_jitter(contrast());
   b.grayscale();
   const Augmentation a = b.result().value();
-  EXPECT_EQ(a.crop, (Rect{20, 30, 200, 100}));
+  EXPECT_EQ(a.crop, (base::Rect{20, 30, 200, 100}));
   EXPECT_EQ(a.width, 224);
   EXPECT_EQ(a.interpolation, Interpolation::bicubic);
   EXPECT_TRUE(a.flip_horizontal && a.grayscale && !a.flip_vertical);
@@ -32,7 +32,7 @@ TEST(AugmentationBuilder, ACropBehindAResize) {
   b.resize(341, 256, Interpolation::bilinear);
   b.crop({58, 16, 224, 224});
   const Augmentation a = b.result().value();
-  EXPECT_EQ(a.crop, (Rect{0, 0, 500, 375}));
+  EXPECT_EQ(a.crop, (base::Rect{0, 0, 500, 375}));
   EXPECT_EQ(a.left, 58);
   EXPECT_EQ(a.top, 16);
   EXPECT_EQ(b.width(), 224);
@@ -45,7 +45,7 @@ TEST(AugmentationBuilder, CropsOfMirroredPicturesAreMirrored) {
   b.flip_horizontal();
   b.flip_vertical();
   b.crop({10, 5, 30, 20});
-  EXPECT_EQ(b.result().value().crop, (Rect{60, 55, 30, 20}));
+  EXPECT_EQ(b.result().value().crop, (base::Rect{60, 55, 30, 20}));
   b.flip_horizontal();
   EXPECT_FALSE(b.result().value().flip_horizontal);
   EXPECT_TRUE(b.result().value().flip_vertical);
@@ -55,7 +55,7 @@ TEST(AugmentationBuilder, APaddedCropOfAPictureThatWasNotResized) {
   AugmentationBuilder b(32, 32);
   b.crop({-4, 3, 32, 32});
   const Augmentation a = b.result().value();
-  EXPECT_EQ(a.crop, (Rect{0, 0, 32, 32}));
+  EXPECT_EQ(a.crop, (base::Rect{0, 0, 32, 32}));
   EXPECT_EQ(a.width, 32);
   EXPECT_EQ(a.left, -4);
   EXPECT_EQ(a.top, 3);
@@ -63,7 +63,7 @@ TEST(AugmentationBuilder, APaddedCropOfAPictureThatWasNotResized) {
 
 TEST(AugmentationBuilder, NothingToDo) {
   const Augmentation a = AugmentationBuilder(40, 30).result().value();
-  EXPECT_EQ(a.crop, (Rect{0, 0, 40, 30}));
+  EXPECT_EQ(a.crop, (base::Rect{0, 0, 40, 30}));
   EXPECT_EQ(a.width, 40);
   EXPECT_EQ(a.height, 30);
 }
@@ -85,4 +85,4 @@ TEST(AugmentationBuilder, WhatOnePassCannotDoIsLeftToTheCpu) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::device

@@ -13,7 +13,7 @@
 #include "forgetful_device.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 constexpr size_t kBytes = 1000;
@@ -240,4 +240,4 @@ TEST(BatchCopier, AFullDeviceIsAnErrorAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::device

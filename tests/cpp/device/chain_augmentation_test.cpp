@@ -9,7 +9,7 @@
 #include "transforms/draws.h"
 #include "transforms/image_pipeline.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 constexpr int32_t kWidth = 131, kHeight = 170;
@@ -40,25 +40,25 @@ int compare(const std::vector<TransformSpec>& specs) {
   ToTensor bytes;
   bytes.type = OutputType::u8;
   all.emplace_back(bytes);
-  const auto pipeline = ImagePipeline::create(all);
-  const Chain chain = check_chain(all);
+  const auto pipeline = transforms::ImagePipeline::create(all);
+  const transforms::Chain chain = transforms::check_chain(all);
   std::vector<uint8_t> pixels = picture();
   int fused = 0;
   for (int64_t index = 0; index < 40; ++index) {
-    const SampleParams drawn = pipeline->draw(kWidth, kHeight, 1 + static_cast<int>(index % 4), {5, 0, index, 0});
+    const transforms::SampleParams drawn = pipeline->draw(kWidth, kHeight, 1 + static_cast<int>(index % 4), {5, 0, index, 0});
     const auto augmentation = augmentation_of(chain, {kWidth, kHeight}, drawn);
     if (!augmentation) continue;
     ++fused;
-    const auto scratch = ImagePipeline::make_scratch();
+    const auto scratch = transforms::ImagePipeline::make_scratch();
     const auto need = pipeline->plan(kWidth, kHeight, drawn, *scratch);
-    const ImageView region{pixels.data() + (static_cast<size_t>(need.region.top) * kWidth + need.region.left) * 4, need.region.width,
+    const base::ImageView region{pixels.data() + (static_cast<size_t>(need.region.top) * kWidth + need.region.left) * 4, need.region.width,
                            need.region.height, kWidth * 4};
     std::vector<uint8_t> wanted(static_cast<size_t>(3) * need.shape.height * need.shape.width), got = wanted;
     pipeline->apply(region, *scratch, wanted.data());
     const std::vector<Augmentation> one{*augmentation};
     std::vector<int64_t> workspace(fused_workspace_bytes(one, need.shape.height, need.shape.width) / 8 + 1);
     fused_augment(std::vector<DecodedPicture>{{pixels.data(), kWidth, kHeight, kWidth * 4, 4}}, one, {}, {},
-                  {got.data(), DType::u8, 1, 3, need.shape.height, need.shape.width, false}, workspace.data(), {});
+                  {got.data(), base::DType::u8, 1, 3, need.shape.height, need.shape.width, false}, workspace.data(), {});
     EXPECT_EQ(got, wanted) << "key " << index;
   }
   return fused;
@@ -73,9 +73,11 @@ TEST(ChainAugmentation, TheSameDecisionsGiveTheSamePixels) {
   EXPECT_EQ(compare({Resize{96, 0}, CenterCrop{80, 80}, Grayscale{}}), 40);
   EXPECT_EQ(compare({VerticalFlip{}, cut, HorizontalFlip{}, jitter(), RandomGrayscale{}}), 40);
   EXPECT_EQ(compare({ExifTranspose{}, RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic}, HorizontalFlip{}}), 40);
+  EXPECT_EQ(compare({RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic, true}, HorizontalFlip{}}), 40);
+  EXPECT_EQ(compare({Resize{96, 0, 0, Interpolation::bilinear, true}, CenterCrop{80, 80}}), 40);
   EXPECT_EQ(compare({RandomRotation{{-10, 10}}, RandomResizedCrop{48, 56}}), 0);
   EXPECT_EQ(compare({jitter(), RandomResizedCrop{48, 56}}), 0);
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::device

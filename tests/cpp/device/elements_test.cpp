@@ -7,13 +7,13 @@
 #include "base/half.h"
 #include "test_images.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 TEST(Elements, EveryNarrowFloatComesBack) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float half = float_of_half(bits), brain = float_of(bits << 16);
-    EXPECT_EQ(bits_of(half), bits_of(from_f16(static_cast<uint16_t>(bits)))) << bits;
+    EXPECT_EQ(bits_of(half), bits_of(base::from_f16(static_cast<uint16_t>(bits)))) << bits;
     EXPECT_TRUE(half != half || half_of(half) == bits) << bits;
     EXPECT_TRUE(brain != brain || bfloat_of(brain) == bits) << bits;
   }
@@ -24,16 +24,16 @@ TEST(Elements, RoundingIsThatOfTheCpuTransforms) {
   for (int i = 0; i < 2'000'000; ++i) {
     const float v = float_of(static_cast<uint32_t>(random()));
     if (v != v) continue;
-    ASSERT_EQ(half_of(v), to_f16(v)) << v;
-    ASSERT_EQ(bfloat_of(v), to_bf16(v)) << v;
+    ASSERT_EQ(half_of(v), base::to_f16(v)) << v;
+    ASSERT_EQ(bfloat_of(v), base::to_bf16(v)) << v;
   }
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float v : {65504.0f, 65519.9f, 65520.0f, 1e9f, infinity, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-14f})
-    EXPECT_EQ(half_of(v), to_f16(v)) << v;
+    EXPECT_EQ(half_of(v), base::to_f16(v)) << v;
 }
 
 TEST(Elements, GroupsEqualSingleElements) {
-  for (const DType type : kImageTypes)
+  for (const base::DType type : kImageTypes)
     for (const bool channels_last : {false, true})
       for (const int32_t c : {1, 3})
         for (const size_t offset : {0, 4, 8}) {
@@ -46,10 +46,11 @@ TEST(Elements, GroupsEqualSingleElements) {
               store_group(to.images, n, pixel, kGroupPixels, group);
               for (int k = 0; k < kGroupPixels; ++k)
                 for (int32_t channel = 0; channel < c; ++channel)
-                  ASSERT_EQ(to.at(n, pixel + k, channel), from.at(n, pixel + k, channel)) << dtype_name(type) << " " << c << " " << offset;
+                  ASSERT_EQ(to.at(n, pixel + k, channel), from.at(n, pixel + k, channel))
+                      << base::dtype_name(type) << " " << c << " " << offset;
             }
         }
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::device

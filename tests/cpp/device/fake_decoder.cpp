@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "transforms/pixel_buffer.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 uint64_t sum_of(std::span<const uint8_t> bytes) {
@@ -19,12 +19,12 @@ uint64_t sum_of(std::span<const uint8_t> bytes) {
 }
 
 // RGB with rows of width * 3 bytes.
-void decode_rgb(std::span<const uint8_t> bytes, const Rect& region, uint8_t* to) {
-  PixelBuffer pixels;
-  const ImageView view = pixels.resize(region.width, region.height);
-  JpegDecoder().decode(bytes, probe_jpeg(bytes), region, view);
+void decode_rgb(std::span<const uint8_t> bytes, const base::Rect& region, uint8_t* to) {
+  transforms::PixelBuffer pixels;
+  const base::ImageView view = pixels.resize(region.width, region.height);
+  codecs::JpegDecoder(codecs::JpegRule::strict).decode(bytes, codecs::probe_jpeg(bytes), region, view);
   for (int32_t y = 0; y < view.height; ++y)
-    for (int32_t x = 0; x < view.width; ++x, to += 3) std::memcpy(to, view.row(y) + ptrdiff_t{x} * kPixelBytes, 3);
+    for (int32_t x = 0; x < view.width; ++x, to += 3) std::memcpy(to, view.row(y) + ptrdiff_t{x} * base::kPixelBytes, 3);
 }
 
 }  // namespace
@@ -94,9 +94,9 @@ void FakeDecoder::decode(std::span<const JpegRequest> requests, std::vector<Jpeg
   }
 }
 
-DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDecoder::Options options,
+loader::DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDecoder::Options options,
                              std::shared_ptr<FakeDecoder::Counts> counts) {
-  DeviceDecoding decoding;
+  loader::DeviceDecoding decoding;
   const bool only_time = options.per_picture.count() > 0;
   decoding.decoder = std::make_unique<FakeDecoder>(device, std::move(options), std::move(counts));
   decoding.augment = [device, only_time](auto pictures, auto augmentations, auto mean, auto std, const BatchImages& out, void* workspace,
@@ -111,4 +111,4 @@ DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDeco
   return decoding;
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -14,7 +14,7 @@
 #include "fake_device.h"
 #include "loader/device_loader.h"
 
-namespace millrace {
+namespace millrace::device {
 
 class FakeDecoder final : public GpuDecoder {
  public:
@@ -42,7 +42,7 @@ class FakeDecoder final : public GpuDecoder {
 };
 
 // With the CPU's reference of fused_augment(), late on a stream of the fake device.
-DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDecoder::Options options,
+loader::DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDecoder::Options options,
                              std::shared_ptr<FakeDecoder::Counts> counts);
 
-}  // namespace millrace
+}  // namespace millrace::device

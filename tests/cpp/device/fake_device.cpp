@@ -8,7 +8,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::device {
 
 struct FakeDevice::Moment {
   bool reached = false;
@@ -249,4 +249,4 @@ void FakeDevice::work(Stream& stream) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -18,7 +18,7 @@
 
 #include "device/device.h"
 
-namespace millrace {
+namespace millrace::device {
 
 class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice> {
  public:
@@ -94,4 +94,4 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
   bool stop_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

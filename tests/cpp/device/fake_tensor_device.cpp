@@ -15,15 +15,15 @@
 
 namespace py = pybind11;
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
-class FakeTensorDevice final : public TensorDevice {
+class FakeTensorDevice final : public torch_bridge::TensorDevice {
  public:
   explicit FakeTensorDevice(FakeDevice::Options options) : fake(std::make_shared<FakeDevice>(options)) {}
 
   at::Device where() const override { return at::kCPU; }
-  at::Tensor tensor(const DeviceBlock& block, const TensorField& field) override {
+  at::Tensor tensor(const DeviceBlock& block, const torch_bridge::TensorField& field) override {
     const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type));
     const auto keep = [memory = block.memory](void*) {};
     known_[block.data()] = block.memory;
@@ -91,34 +91,38 @@ struct StreamPool final : c10::impl::DeviceGuardImplInterface {
 };
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::device
 
 PYBIND11_MODULE(_fake_device, m) {
-  using millrace::FakeTensorDevice;
+  using millrace::device::FakeTensorDevice;
   py::module_::import("torch");
   py::class_<FakeTensorDevice, std::shared_ptr<FakeTensorDevice>>(m, "FakeDevice")
       .def(py::init([](uint32_t seed, size_t memory_bytes) {
-             return std::make_shared<FakeTensorDevice>(
-                 millrace::FakeDevice::Options{.seed = seed, .threads = false, .memory_bytes = memory_bytes, .host_bytes = SIZE_MAX});
+             return std::make_shared<FakeTensorDevice>(millrace::device::FakeDevice::Options{
+                 .seed = seed, .threads = false, .memory_bytes = memory_bytes, .host_bytes = SIZE_MAX});
            }),
            py::arg("seed") = 1, py::arg("memory_bytes") = SIZE_MAX)
-      .def_property_readonly("capsule", [](const std::shared_ptr<FakeTensorDevice>& device) {
-        return py::capsule(new std::shared_ptr<millrace::TensorDevice>(device),
-                           [](void* p) { delete static_cast<std::shared_ptr<millrace::TensorDevice>*>(p); });
-      })
-      .def("read_later", [](FakeTensorDevice& d, size_t address, size_t bytes) {
-        d.read_later(reinterpret_cast<const void*>(address), bytes);
-      })
+      .def_property_readonly("capsule",
+                             [](const std::shared_ptr<FakeTensorDevice>& device) {
+                               return py::capsule(new std::shared_ptr<millrace::torch_bridge::TensorDevice>(device), [](void* p) {
+                                 delete static_cast<std::shared_ptr<millrace::torch_bridge::TensorDevice>*>(p);
+                               });
+                             })
+      .def("read_later",
+           [](FakeTensorDevice& d, size_t address, size_t bytes) { d.read_later(reinterpret_cast<const void*>(address), bytes); })
       // refuses: of this many files each, the decoder takes all but one; 0: all
-      .def("decoding", [](const std::shared_ptr<FakeTensorDevice>& device, int64_t refuses) {
-        const auto make = [device, refuses] {
-          millrace::FakeDecoder::Options options;
-          if (refuses > 0) options.refuses = [refuses](auto bytes) { return static_cast<int64_t>(bytes.size()) % refuses == 0; };
-          return millrace::fake_decoding(device->fake, options, device->counts);
-        };
-        return py::capsule(new std::function<millrace::DeviceDecoding()>(make),
-                           [](void* p) { delete static_cast<std::function<millrace::DeviceDecoding()>*>(p); });
-      }, py::arg("refuses") = 0)
+      .def(
+          "decoding",
+          [](const std::shared_ptr<FakeTensorDevice>& device, int64_t refuses) {
+            const auto make = [device, refuses] {
+              millrace::device::FakeDecoder::Options options;
+              if (refuses > 0) options.refuses = [refuses](auto bytes) { return static_cast<int64_t>(bytes.size()) % refuses == 0; };
+              return millrace::device::fake_decoding(device->fake, options, device->counts);
+            };
+            return py::capsule(new std::function<millrace::loader::DeviceDecoding()>(make),
+                               [](void* p) { delete static_cast<std::function<millrace::loader::DeviceDecoding()>*>(p); });
+          },
+          py::arg("refuses") = 0)
       .def_property_readonly("decoded", [](FakeTensorDevice& d) { return d.counts->decoded.load(); })
       .def_property_readonly("refused", [](FakeTensorDevice& d) { return d.counts->refused.load(); })
       .def("finish", [](FakeTensorDevice& d) { d.fake->finish(); })
@@ -129,6 +133,6 @@ PYBIND11_MODULE(_fake_device, m) {
       .def_readonly("marked", &FakeTensorDevice::marked)
       .def_readwrite("lock_failure", &FakeTensorDevice::failure);
   m.def("register_stream_pool", [] {  // as torch's "privateuseone:0", for as long as the process lives
-    c10::impl::DeviceGuardImplRegistrar(at::kPrivateUse1, new millrace::StreamPool);
+    c10::impl::DeviceGuardImplRegistrar(at::kPrivateUse1, new millrace::device::StreamPool);
   });
 }

@@ -8,7 +8,7 @@
 
 #include "fake_device.h"
 
-namespace millrace {
+namespace millrace::device {
 
 enum class Guard { none, wait, used_on, is_done, record, record_behind_copies, synchronize };
 
@@ -47,4 +47,4 @@ class Forgetful : public Device {
   std::vector<std::function<void()>> held_back_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::device

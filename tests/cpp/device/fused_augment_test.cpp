@@ -10,7 +10,7 @@
 #include "test_images.h"
 #include "transforms/image_pipeline.h"
 
-namespace millrace {
+namespace millrace::device {
 namespace {
 
 // A picture with edges, gradients and noise, as RGBX for the pipeline and as RGB for the kernels.
@@ -32,10 +32,10 @@ struct Picture {
   DecodedPicture decoded() const { return {rgb.data(), width, height, pitch, 3}; }
 
   // What the CPU transforms make of it, CHW.
-  std::vector<float> through(const ImagePipeline& pipeline, const SampleParams& params) {
-    const auto scratch = ImagePipeline::make_scratch();
+  std::vector<float> through(const transforms::ImagePipeline& pipeline, const transforms::SampleParams& params) {
+    const auto scratch = transforms::ImagePipeline::make_scratch();
     const auto need = pipeline.plan(width, height, params, *scratch);
-    const ImageView region{rgbx.data() + (static_cast<size_t>(need.region.top) * width + need.region.left) * 4, need.region.width,
+    const base::ImageView region{rgbx.data() + (static_cast<size_t>(need.region.top) * width + need.region.left) * 4, need.region.width,
                            need.region.height, width * 4};
     std::vector<float> out(static_cast<size_t>(3) * need.shape.height * need.shape.width);
     pipeline.apply(region, *scratch, out.data());
@@ -46,11 +46,11 @@ struct Picture {
 std::vector<double> kMean{0.485, 0.456, 0.406}, kStd{0.229, 0.224, 0.225};
 
 // Runs the reference; the result as CHW floats.
-std::vector<float> augmented(const Picture& picture, const Augmentation& a, int32_t h, int32_t w, DType type = DType::f32) {
+std::vector<float> augmented(const Picture& picture, const Augmentation& a, int32_t h, int32_t w, base::DType type = base::DType::f32) {
   TestImages out(type, 1, 3, h, w);
   const std::vector<Augmentation> all{a};
   std::vector<int64_t> workspace(fused_workspace_bytes(all, h, w) / 8 + 1);
-  const bool bytes = type == DType::u8;
+  const bool bytes = type == base::DType::u8;
   const std::vector<double> none;
   fused_augment(std::vector{picture.decoded()}, all, bytes ? none : kMean, bytes ? none : kStd, out.images, workspace.data(), {});
   std::vector<float> values;
@@ -69,18 +69,20 @@ void expect_the_same_pixels(const std::vector<float>& a, const std::vector<float
 
 TEST(FusedAugment, RandomCropsEqualTheCpuTransforms) {
   const std::pair<int32_t, int32_t> sizes[] = {{500, 375}, {333, 517}, {64, 48}, {1200, 30}, {40, 900}};
-  for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::bicubic}) {
-    const auto pipeline = ImagePipeline::create(
-        {RandomResizedCrop{56, 72, 0.08, 1.0, 0.75, 1.3333, interpolation}, HorizontalFlip{}, VerticalFlip{}, ToTensor{},
+  for (const auto& [interpolation, of_tensor] : {std::pair{Interpolation::bilinear, false}, {Interpolation::bicubic, false},
+                                                 {Interpolation::bilinear, true}, {Interpolation::bicubic, true}}) {
+    const auto pipeline = transforms::ImagePipeline::create(
+        {RandomResizedCrop{56, 72, 0.08, 1.0, 0.75, 1.3333, interpolation, of_tensor}, HorizontalFlip{}, VerticalFlip{}, ToTensor{},
          Normalize{kMean, kStd}});
     for (const auto& [width, height] : sizes)
       for (int64_t index = 0; index < 6; ++index) {
         Picture picture(width, height, 3);
-        const SampleParams drawn = pipeline->draw(width, height, 1, {1, 0, index, 0});
+        const transforms::SampleParams drawn = pipeline->draw(width, height, 1, {1, 0, index, 0});
         Augmentation a;
         a.crop = drawn.ops[0].box;
         a.width = 72, a.height = 56;
         a.interpolation = interpolation;
+        a.of_tensor = of_tensor;
         a.flip_horizontal = drawn.ops[1].applied, a.flip_vertical = drawn.ops[2].applied;
         expect_the_same_pixels(augmented(picture, a, 56, 72), picture.through(*pipeline, drawn));
       }
@@ -89,7 +91,7 @@ TEST(FusedAugment, RandomCropsEqualTheCpuTransforms) {
 
 TEST(FusedAugment, ResizedAndCroppedInTheMiddle) {
   for (const auto& [width, height] : {std::pair{500, 375}, {90, 120}, {37, 41}}) {
-    const auto pipeline = ImagePipeline::create({Resize{64, 80}, CenterCrop{56, 100}, ToTensor{}, Normalize{kMean, kStd}});
+    const auto pipeline = transforms::ImagePipeline::create({Resize{64, 80}, CenterCrop{56, 100}, ToTensor{}, Normalize{kMean, kStd}});
     Picture picture(width, height, 4);
     Augmentation a;
     a.crop = {0, 0, width, height};
@@ -104,16 +106,17 @@ TEST(FusedAugment, ChainsToldToTheBuilder) {
   RandomCrop cut;
   cut.height = 40, cut.width = 48;
   cut.padding = {8, 8, 8, 8};
-  const auto padded = ImagePipeline::create({HorizontalFlip{}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
-  const auto small = ImagePipeline::create({HorizontalFlip{}, Resize{60, 70}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+  const auto padded = transforms::ImagePipeline::create({HorizontalFlip{}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
+  const auto small =
+      transforms::ImagePipeline::create({HorizontalFlip{}, Resize{60, 70}, cut, VerticalFlip{}, ToTensor{}, Normalize{kMean, kStd}});
   Picture picture(64, 57, 6);
   for (int64_t index = 0; index < 12; ++index) {
     const auto& pipeline = index % 2 ? *padded : *small;
-    const SampleParams drawn = pipeline.draw(64, 57, 1, {2, 0, index, 0});
+    const transforms::SampleParams drawn = pipeline.draw(64, 57, 1, {2, 0, index, 0});
     AugmentationBuilder builder(64, 57);
     if (drawn.ops[0].applied) builder.flip_horizontal();
     if (index % 2 == 0) builder.resize(70, 60, Interpolation::bilinear);
-    const Rect& box = drawn.ops[1].box;  // of the padded picture
+    const base::Rect& box = drawn.ops[1].box;  // of the padded picture
     builder.crop({box.left - 8, box.top - 8, box.width, box.height});
     if (drawn.ops[2].applied) builder.flip_vertical();
     expect_the_same_pixels(augmented(picture, builder.result().value(), 40, 48), picture.through(pipeline, drawn));
@@ -125,10 +128,11 @@ TEST(FusedAugment, TypesAndLayoutsAgree) {
   Augmentation a;
   a.crop = {3, 5, 251, 180};
   a.width = 33, a.height = 47;
-  a.jitter.order = {ColorOp::brightness, ColorOp::contrast, ColorOp::saturation, ColorOp::hue};
+  a.jitter.order = {transforms::ColorOp::brightness, transforms::ColorOp::contrast, transforms::ColorOp::saturation,
+                    transforms::ColorOp::hue};
   a.jitter.brightness = 1.3, a.jitter.contrast = 0.6, a.jitter.saturation = 1.5, a.jitter.hue = -0.2;
-  const auto f32 = augmented(picture, a, 47, 33), f16 = augmented(picture, a, 47, 33, DType::f16);
-  const auto u8 = augmented(picture, a, 47, 33, DType::u8);
+  const auto f32 = augmented(picture, a, 47, 33), f16 = augmented(picture, a, 47, 33, base::DType::f16);
+  const auto u8 = augmented(picture, a, 47, 33, base::DType::u8);
   for (size_t i = 0; i < f32.size(); ++i) {
     const size_t c = i / (f32.size() / 3);
     EXPECT_NEAR(f32[i], (u8[i] / 255 - kMean[c]) / kStd[c], 1e-5);
@@ -148,10 +152,10 @@ TEST(FusedAugment, ABatchIsItsPictures) {
     a.crop = {1, 2, p.width - 3, p.height - 4};
     a.width = a.height = 20;
     a.grayscale = all.size() % 3 == 0;
-    if (all.size() % 2) a.jitter.order[1] = ColorOp::contrast, a.jitter.contrast = 0.5;
+    if (all.size() % 2) a.jitter.order[1] = transforms::ColorOp::contrast, a.jitter.contrast = 0.5;
     all.push_back(a);
   }
-  TestImages out(DType::f32, 60, 3, 20, 20, true);
+  TestImages out(base::DType::f32, 60, 3, 20, 20, true);
   std::vector<int64_t> workspace(fused_workspace_bytes(all, 20, 20) / 8 + 1, -1);
   fused_augment(decoded, all, kMean, kStd, out.images, workspace.data(), {});
   for (size_t i = 0; i < pictures.size(); ++i) {
@@ -187,4 +191,4 @@ TEST(FusedAugment, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::device

@@ -7,16 +7,16 @@
 
 #include "device/batch_images.h"
 
-namespace millrace {
+namespace millrace::device {
 
-inline const DType kImageTypes[] = {DType::u8, DType::f16, DType::bf16, DType::f32};
+inline const base::DType kImageTypes[] = {base::DType::u8, base::DType::f16, base::DType::bf16, base::DType::f32};
 
 struct TestImages {
   std::vector<uint8_t> memory;
   BatchImages images;
 
   // `offset`: bytes by which the data misses the vectors' alignment; a multiple of the element's size.
-  TestImages(DType type, int64_t n, int32_t c, int32_t h, int32_t w, bool channels_last = false, size_t offset = 0)
+  TestImages(base::DType type, int64_t n, int32_t c, int32_t h, int32_t w, bool channels_last = false, size_t offset = 0)
       : memory(static_cast<size_t>(n * c * h * w * element_bytes(type)) + offset + 16) {
     const size_t misses = (16 - reinterpret_cast<uintptr_t>(memory.data()) % 16) % 16;
     images = {memory.data() + (misses + offset) % 16, type, n, c, h, w, channels_last};
@@ -31,7 +31,7 @@ struct TestImages {
       for (int64_t p = 0; p < images.pixels(); ++p)
         for (int32_t c = 0; c < images.c; ++c) {
           const auto v = static_cast<float>(random() % 256);
-          store_element(images.data, images.type, images.element(n, p, c), images.type == DType::u8 ? v : v / 255);
+          store_element(images.data, images.type, images.element(n, p, c), images.type == base::DType::u8 ? v : v / 255);
         }
   }
 };
@@ -45,4 +45,4 @@ inline float largest_difference(const TestImages& a, const TestImages& b) {
   return most;
 }
 
-}  // namespace millrace
+}  // namespace millrace::device

@@ -18,7 +18,7 @@
 #include "io/block_file.h"
 #include "io/crc32c.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 TEST(Crc32c, KnownValuesAndPieces) {
@@ -197,4 +197,4 @@ TEST(BlockFileInCache, GoesOnInMemoryWhenTheDiskIsFull) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

@@ -15,7 +15,7 @@
 #include "block_files.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 TEST(BlockFile, TakesWhatContinuesABlockOnce) {
@@ -194,4 +194,4 @@ TEST(BlockFile, WakesItsFetcher) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

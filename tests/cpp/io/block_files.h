@@ -16,7 +16,7 @@
 #include "../scratch_folder.h"
 #include "io/block_file.h"
 
-namespace millrace {
+namespace millrace::io {
 
 constexpr int64_t kBlock = 1000;
 
@@ -99,4 +99,4 @@ struct CacheFiles {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::io

@@ -13,7 +13,7 @@
 #include "../tar_bytes.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 using namespace tar_bytes;
@@ -127,4 +127,4 @@ TEST(LocalFile, WhatIsNoFile) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

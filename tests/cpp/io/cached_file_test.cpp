@@ -19,7 +19,7 @@
 #include "io/entry_lock.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 constexpr int64_t kSize = 4500;  // 5 blocks
@@ -230,4 +230,4 @@ TEST(EntryLock, ManyThreadsAndForks) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

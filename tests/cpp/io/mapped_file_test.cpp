@@ -10,7 +10,7 @@
 #include "../scratch_folder.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 TEST(MappedFile, HoldsTheBytesAndKnowsWhenTheFileIsCutShort) {
@@ -55,4 +55,4 @@ TEST(MappedFile, EmptyMissingAndFolders) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

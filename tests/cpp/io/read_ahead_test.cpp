@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 // Byte i is i modulo 251. Reads take a while, and those that touch `bad` fail.
@@ -118,4 +118,4 @@ TEST(ReadAhead, NothingIsWrittenAfterADropAndTheNextSourceIsServed) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

@@ -1,18 +1,16 @@
-// read_file: sizes around its buffer's edges, files that report no size, and what is not a file.
+// read_file: sizes around its buffer's edges, files that report no size, and what cannot be read.
 #include "io/read_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "../scratch_folder.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 std::string text(const FileBuffer& buffer) {
@@ -52,25 +50,6 @@ TEST(ReadFile, FilesWithoutASize) {
   EXPECT_EQ(text(buffer).rfind("Name:", 0), 0u);
 }
 
-TEST(ReadFile, PipesToTheirEnd) {
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
-  const std::string content = pattern(1'000'000);
-  std::thread writer([&] {
-    for (size_t done = 0; done < content.size();) {
-      const ssize_t n = ::write(ends[1], content.data() + done, content.size() - done);
-      if (n <= 0) break;
-      done += static_cast<size_t>(n);
-    }
-    ::close(ends[1]);
-  });
-  FileBuffer buffer;
-  read_file("/proc/self/fd/" + std::to_string(ends[0]), buffer);
-  writer.join();
-  ::close(ends[0]);
-  EXPECT_EQ(text(buffer), content);
-}
-
 TEST(ReadFile, ErrorsNameThePath) {
   const ScratchFolder folder;
   FileBuffer buffer;
@@ -102,4 +81,4 @@ TEST(ReadFile, ClosesWhatItOpens) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

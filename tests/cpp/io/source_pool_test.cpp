@@ -12,7 +12,7 @@
 #include "../in_child.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::io {
 namespace {
 
 std::atomic<int> alive{0}, openings{0}, most_alive{0};
@@ -133,4 +133,4 @@ TEST(SourcePool, WhatCannotBeOpenedIsTriedAgain) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::io

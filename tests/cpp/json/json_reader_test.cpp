@@ -10,12 +10,12 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::json {
 namespace {
 
 using Fields = std::vector<JsonField>;
 
-JsonField number(std::vector<std::string> path, DType type, std::vector<int64_t> shape = {}) {
+JsonField number(std::vector<std::string> path, base::DType type, std::vector<int64_t> shape = {}) {
   return {std::move(path), JsonKind::number, type, std::move(shape), std::nullopt};
 }
 
@@ -56,8 +56,9 @@ struct Table {
 };
 
 TEST(JsonReader, NumbersOfEveryType) {
-  Table table({number({"a"}, DType::i64), number({"b"}, DType::f32), number({"c"}, DType::b8), number({"d"}, DType::u8),
-               number({"e"}, DType::f64), number({"f"}, DType::i32), number({"g"}, DType::i8), number({"h"}, DType::i16)});
+  Table table({number({"a"}, base::DType::i64), number({"b"}, base::DType::f32), number({"c"}, base::DType::b8),
+               number({"d"}, base::DType::u8), number({"e"}, base::DType::f64), number({"f"}, base::DType::i32),
+               number({"g"}, base::DType::i8), number({"h"}, base::DType::i16)});
   ASSERT_TRUE(table.read(R"({"h":-32768,"g":127,"f":-5,"e":0.1,"d":255,"c":true,"b":1.5,"a":-9223372036854775808})" "\r\n\n", 1));
   EXPECT_EQ(table.at<int64_t>(0, 1), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(table.at<float>(1, 1), 1.5f);
@@ -70,7 +71,7 @@ TEST(JsonReader, NumbersOfEveryType) {
 }
 
 TEST(JsonReader, AnIntIsAFloatAndNothingElseIsAnything) {
-  Table table({number({"a"}, DType::f64)});
+  Table table({number({"a"}, base::DType::f64)});
   EXPECT_TRUE(table.read(R"({"a": 18446744073709551615})"));
   EXPECT_EQ(table.at<double>(0), 18446744073709551615.0);
   EXPECT_TRUE(table.read(R"({"a": -3})"));
@@ -78,17 +79,17 @@ TEST(JsonReader, AnIntIsAFloatAndNothingElseIsAnything) {
   for (const char* line :
        {R"({"a": true})", R"({"a": "1"})", R"({"a": null})", R"({"a": [1]})", R"({"a": {}})", R"({"b": 1})", "[1]", "1"})
     EXPECT_FALSE(table.read(line)) << line;
-  Table ints({number({"a"}, DType::i32)});
+  Table ints({number({"a"}, base::DType::i32)});
   for (const char* line : {R"({"a": 1.0})", R"({"a": 1e2})", R"({"a": 2147483648})", R"({"a": 9223372036854775808})",
                            R"({"a": false})"})
     EXPECT_FALSE(ints.read(line)) << line;
-  Table bools({number({"a"}, DType::b8)});
+  Table bools({number({"a"}, base::DType::b8)});
   EXPECT_FALSE(bools.read(R"({"a": 1})"));
 }
 
 TEST(JsonReader, Shapes) {
-  Table table({number({"a"}, DType::i16, {2, 3}), {{"b"}, JsonKind::list, DType::f32, {}, {}},
-               {{"c"}, JsonKind::list, DType::i32, {2}, {}}});
+  Table table({number({"a"}, base::DType::i16, {2, 3}), {{"b"}, JsonKind::list, base::DType::f32, {}, {}},
+               {{"c"}, JsonKind::list, base::DType::i32, {2}, {}}});
   ASSERT_TRUE(table.read(R"({"a": [[1,2,3],[4,5,6]], "b": [0.5, 2], "c": [[1,2],[3,4],[5,6]]})"));
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(table.at<int16_t>(0, 0, i), static_cast<int16_t>(i + 1));
   EXPECT_EQ(table.bytes(1).size(), 8u);
@@ -100,7 +101,7 @@ TEST(JsonReader, Shapes) {
 }
 
 TEST(JsonReader, PathsAndEqualKeys) {
-  Table table({number({"user", "id"}, DType::i64), number({"x"}, DType::i64), {{"user"}, JsonKind::object, {}, {}, {}}});
+  Table table({number({"user", "id"}, base::DType::i64), number({"x"}, base::DType::i64), {{"user"}, JsonKind::object, {}, {}, {}}});
   ASSERT_TRUE(table.read(R"({"x": 1, "user": {"id": 2, "id": 3}, "x": 4})"));
   EXPECT_EQ(table.at<int64_t>(0), 3);
   EXPECT_EQ(table.at<int64_t>(1), 4);
@@ -157,7 +158,7 @@ TEST(JsonReader, LongLines) {
 }
 
 TEST(JsonReader, ReadersOfOneSchemaAtOnce) {
-  const auto fields = std::make_shared<const Fields>(Fields{number({"a"}, DType::i64)});
+  const auto fields = std::make_shared<const Fields>(Fields{number({"a"}, base::DType::i64)});
   std::vector<std::thread> threads;
   for (int64_t t = 0; t < 4; ++t)
     threads.emplace_back([&fields, t] {
@@ -177,11 +178,11 @@ TEST(JsonReader, ReadersOfOneSchemaAtOnce) {
 }
 
 TEST(JsonReader, TypesAndDefaultsThatMeanNothing) {
-  EXPECT_THROW(Table({number({"a"}, DType::c64)}), Error);
-  JsonField wrong = number({"a"}, DType::i64);
+  EXPECT_THROW(Table({number({"a"}, base::DType::c64)}), Error);
+  JsonField wrong = number({"a"}, base::DType::i64);
   wrong.instead = std::vector<uint8_t>(4);
   EXPECT_THROW(Table({wrong}), Error);
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::json

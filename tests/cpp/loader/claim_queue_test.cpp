@@ -11,16 +11,16 @@
 
 #include "base/clock.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
-constexpr OutputShape kShape{3, 64, 352};
+constexpr transforms::OutputShape kShape{3, 64, 352};
 
 class Queue : public ::testing::Test {
  protected:
   void push(int64_t rows) {
     std::vector<RowKey> keys(static_cast<size_t>(rows), RowKey{next_id_ + 1, 0});
-    queue_->push(std::make_shared<BatchTask>(next_id_++, nullptr, std::move(keys), kShape, DType::u8));
+    queue_->push(std::make_shared<BatchTask>(next_id_++, nullptr, std::move(keys), kShape, base::DType::u8));
   }
   Claim claim() {
     Claim claim;
@@ -163,7 +163,7 @@ TEST_F(Queue, LimitsMayChangeAtAnyTime) {
   for (int i = 0; i < 4; ++i) push(3);
   for (int i = 0; i < kBatches; ++i) {
     std::shared_ptr<BatchTask> task;
-    while (!task) task = queue_->pop_complete(now_ns() + 10'000'000);
+    while (!task) task = queue_->pop_complete(base::now_ns() + 10'000'000);
     EXPECT_EQ(task->id, i);
     if (i + 4 < kBatches) push(3);
   }
@@ -183,4 +183,4 @@ TEST_F(Queue, ALeaseMayComeBackAfterTheQueueIsGone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "../device/fake_decoder.h"
 #include "../device/forgetful_device.h"
@@ -16,7 +17,7 @@
 #include "codecs/jpeg_decoder.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 using Status = DataLoader::Status;
@@ -32,12 +33,12 @@ std::string test_jpeg(const std::string& name) {
 // Decodes a JPEG that stands behind kMagic, as a picture of another format.
 class DisguisedJpeg final : public FallbackDecoder {
  public:
-  void decode(std::span<const uint8_t> bytes, const std::string& path, PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
     const auto jpeg = bytes.subspan(std::min(bytes.size(), kMagic.size()));
     if (bytes.size() <= kMagic.size()) throw Error(ErrorKind::corrupt_data, "cannot identify image file '" + path + "'", path);
-    const JpegHeader header = probe_jpeg(jpeg);
+    const codecs::JpegHeader header = codecs::probe_jpeg(jpeg);
     *orientation = header.orientation;
-    JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height}, out.resize(header.width, header.height));
+    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height}, out.resize(header.width, header.height));
   }
 };
 
@@ -49,7 +50,7 @@ class DeviceLoaderTest : public ::testing::Test {
   // 48 files: what a decoder takes, what is the CPU's from the start (CMYK, another format), and what it finds out (below).
   std::shared_ptr<ImageDataset> dataset(bool damaged = false, std::vector<TransformSpec> chain = kChain) {
     const std::vector<std::string> names = {"420_q75", "444_q90", "cmyk", "grey_q85", "422_q90", "progressive_420", "420_q100", "420_q30"};
-    auto paths = std::make_shared<PathTable>();
+    auto paths = std::make_shared<sources::PathTable>();
     auto result = std::make_shared<ImageDataset>();
     for (int i = 0; i < 48; ++i) {
       std::string bytes = test_jpeg(names[static_cast<size_t>(i) % names.size()]);
@@ -60,8 +61,8 @@ class DeviceLoaderTest : public ::testing::Test {
       paths->append(folder_.write(std::to_string(damaged) + std::to_string(i) + ".jpg", bytes));
       result->labels.push_back(i * 3);
     }
-    result->files = std::make_shared<PathFiles>(paths);
-    result->pipeline = ImagePipeline::create(std::move(chain));
+    result->files = std::make_shared<sources::PathFiles>(paths);
+    result->pipeline = transforms::ImagePipeline::create(std::move(chain));
     result->fallback = std::make_shared<DisguisedJpeg>();
     return result;
   }
@@ -109,7 +110,7 @@ Outcome on_the_cpu(const std::shared_ptr<ImageDataset>& images, ErrorPolicy poli
       Seen& seen = run.seen.emplace_back();
       try {
         if (loader->next(batch, 60'000) == Status::end) break;
-        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) * dtype_bytes(batch.type);
+        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) * base::dtype_bytes(batch.type);
         seen.images.assign(batch.images.data(), batch.images.data() + bytes);
         seen.labels = batch.labels;
       } catch (const Error& error) {
@@ -125,31 +126,31 @@ Outcome on_the_cpu(const std::shared_ptr<ImageDataset>& images, ErrorPolicy poli
 struct Setup {
   uint32_t seed = 1;
   bool device_threads = false;
-  Guard forgotten = Guard::none;
+  device::Guard forgotten = device::Guard::none;
   ErrorPolicy policy = ErrorPolicy::raise;
   bool drop_last = false, balances = false;
   int epochs = 1, threads = 3, ahead = 2;
-  FakeDecoder::Options decoder{};
+  device::FakeDecoder::Options decoder{};
 };
 
 // What lies on the device when a late kernel on the consumer's stream reads it; the batch is dropped as soon as that is queued.
 struct DeviceOutcome : Outcome {
   int64_t changed_sources = 0;
-  std::shared_ptr<FakeDecoder::Counts> counts = std::make_shared<FakeDecoder::Counts>();
+  std::shared_ptr<device::FakeDecoder::Counts> counts = std::make_shared<device::FakeDecoder::Counts>();
   int64_t left = 0;
 };
 
 DeviceOutcome on_the_device(const std::shared_ptr<ImageDataset>& images, Setup setup) {
   DeviceOutcome run;
-  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{.seed = setup.seed, .threads = setup.device_threads});
+  auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.seed = setup.seed, .threads = setup.device_threads});
   std::deque<Seen> read;  // by kernels, which know their place
   {
     DeviceLoaderOptions options;
     options.loader = {setup.threads, 3, setup.policy, setup.drop_last, {}};
     options.balances = setup.balances;
     options.ahead = setup.ahead;
-    DeviceLoader loader(images, options, std::make_shared<Forgetful>(fake, setup.forgotten),
-                        fake_decoding(fake, setup.decoder, run.counts));
+    DeviceLoader loader(images, options, std::make_shared<device::Forgetful>(fake, setup.forgotten),
+                        device::fake_decoding(fake, setup.decoder, run.counts));
     for (int epoch = 0; epoch < setup.epochs; ++epoch) {
       loader.start_epoch(9, static_cast<uint64_t>(epoch));
       for (const auto& list : lists()) loader.submit(list);
@@ -165,7 +166,7 @@ DeviceOutcome on_the_device(const std::shared_ptr<ImageDataset>& images, Setup s
           continue;
         }
         Seen& seen = read.emplace_back();
-        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) * dtype_bytes(batch.type);
+        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) * base::dtype_bytes(batch.type);
         seen.images.resize(bytes);
         seen.labels.resize(static_cast<size_t>(batch.rows));
         fake->launch(0, [&seen, pixels = batch.images.data(), labels = batch.labels.data()] {
@@ -206,10 +207,11 @@ TEST_F(DeviceLoaderTest, FloatsAreTheCpusButForTheLastBits) {
     ASSERT_EQ(run.seen.size(), wanted.seen.size());
     for (size_t b = 0; b < wanted.seen.size(); ++b) {
       ASSERT_EQ(run.seen[b].images.size(), wanted.seen[b].images.size());
-      const DType dtype = images->pipeline->output_type();
-      for (size_t i = 0; i < wanted.seen[b].images.size() / dtype_bytes(dtype); ++i)
-        ASSERT_NEAR(load_element(run.seen[b].images.data(), dtype, static_cast<int64_t>(i)),
-                    load_element(wanted.seen[b].images.data(), dtype, static_cast<int64_t>(i)), type == OutputType::f32 ? 1e-6 : 5e-3);
+      const base::DType dtype = images->pipeline->output_type();
+      for (size_t i = 0; i < wanted.seen[b].images.size() / base::dtype_bytes(dtype); ++i)
+        ASSERT_NEAR(device::load_element(run.seen[b].images.data(), dtype, static_cast<int64_t>(i)),
+                    device::load_element(wanted.seen[b].images.data(), dtype, static_cast<int64_t>(i)),
+                    type == OutputType::f32 ? 1e-6 : 5e-3);
     }
   }
 }
@@ -221,8 +223,10 @@ TEST_F(DeviceLoaderTest, EveryGuardIsNeeded) {
 #endif
   const auto images = dataset();
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise, false, 2);
-  for (const auto& [guard, name] : {std::pair{Guard::wait, "the consumer's wait"}, {Guard::used_on, "used_on"},
-                                    {Guard::is_done, "waiting until work is done"}, {Guard::record, "recording the event"}}) {
+  for (const auto& [guard, name] : {std::pair{device::Guard::wait, "the consumer's wait"},
+                                    {device::Guard::used_on, "used_on"},
+                                    {device::Guard::is_done, "waiting until work is done"},
+                                    {device::Guard::record, "recording the event"}}) {
     int noticed = 0;
     for (uint32_t seed = 0; seed < 30 && noticed == 0; ++seed) {
       const DeviceOutcome run = on_the_device(images, {.seed = seed, .forgotten = guard, .epochs = 2, .decoder = {}});
@@ -236,12 +240,13 @@ TEST_F(DeviceLoaderTest, WhatTheDecoderCannotDoIsMadeOnTheCpu) {
   const auto images = dataset();
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise);
   for (const bool late : {false, true}) {
-    const FakeDecoder::Options half{.refuses = [](std::span<const uint8_t> bytes) { return bytes.size() % 2 == 0; }, .refuses_late = late};
+    const device::FakeDecoder::Options half{.refuses = [](std::span<const uint8_t> bytes) { return bytes.size() % 2 == 0; },
+                                            .refuses_late = late};
     const DeviceOutcome run = on_the_device(images, {.decoder = half});
     EXPECT_EQ(run.seen, wanted.seen);
     EXPECT_GT(run.counts->refused, 5);
     EXPECT_GT(run.counts->decoded, 5);
-    const FakeDecoder::Options all{.refuses = [](std::span<const uint8_t>) { return true; }, .refuses_late = late};
+    const device::FakeDecoder::Options all{.refuses = [](std::span<const uint8_t>) { return true; }, .refuses_late = late};
     EXPECT_EQ(on_the_device(images, {.decoder = all}).seen, wanted.seen);
   }
 }
@@ -276,9 +281,9 @@ TEST_F(DeviceLoaderTest, EpochsThatAreLeftEarlyLeaveNothingBehind) {
   const auto images = dataset(/*damaged=*/true);
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise);
   for (int stop = 0; stop < 5; ++stop) {
-    auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{.seed = static_cast<uint32_t>(stop)});
-    auto counts = std::make_shared<FakeDecoder::Counts>();
-    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake, fake_decoding(fake, {}, counts));
+    auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.seed = static_cast<uint32_t>(stop)});
+    auto counts = std::make_shared<device::FakeDecoder::Counts>();
+    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake, device::fake_decoding(fake, {}, counts));
     DeviceBatch batch;
     for (int epoch = 0; epoch < 3; ++epoch) {
       loader.start_epoch(9, 0);
@@ -299,11 +304,38 @@ TEST_F(DeviceLoaderTest, EpochsThatAreLeftEarlyLeaveNothingBehind) {
   }
 }
 
+TEST_F(DeviceLoaderTest, AnyThreadMayCloseItAtAnyMoment) {
+  const auto images = dataset();
+  for (int round = 0; round < 24; ++round) {
+    auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.seed = static_cast<uint32_t>(round)});
+    auto counts = std::make_shared<device::FakeDecoder::Counts>();
+    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake, device::fake_decoding(fake, {}, counts));
+    std::atomic<int> taken{0};
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 2; ++i)
+      closers.emplace_back([&] {
+        while (taken < round % 8) std::this_thread::yield();
+        loader.close();
+      });
+    try {
+      for (uint64_t epoch = 0;; ++epoch) {
+        loader.start_epoch(9, epoch);
+        for (const auto& list : lists()) loader.submit(list);
+        for (DeviceBatch batch; loader.next(batch, 60'000) == Status::ready;) ++taken;
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::unavailable) << error.what();
+    }
+    for (std::thread& closer : closers) closer.join();
+    EXPECT_EQ(counts->changed_files + fake->changed_sources(), 0);
+  }
+}
+
 TEST_F(DeviceLoaderTest, AFullDeviceIsTheBatchesErrorAndNothingHangs) {
   const auto images = dataset();
-  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{.memory_bytes = 5000});
+  auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.memory_bytes = 5000});
   DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake,
-                      fake_decoding(fake, {}, std::make_shared<FakeDecoder::Counts>()));
+                      device::fake_decoding(fake, {}, std::make_shared<device::FakeDecoder::Counts>()));
   loader.start_epoch(9, 0);
   for (const auto& list : lists()) loader.submit(list);
   DeviceBatch batch;
@@ -312,11 +344,11 @@ TEST_F(DeviceLoaderTest, AFullDeviceIsTheBatchesErrorAndNothingHangs) {
 }
 
 TEST_F(DeviceLoaderTest, ChainsThatOnePassCannotDoAreRefused) {
-  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{});
+  auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{});
   const auto reason = [&](std::vector<TransformSpec> chain) {
     chain.emplace_back(ToTensor{});
     try {
-      DeviceLoader(dataset(false, chain), {}, fake, fake_decoding(fake, {}, nullptr));
+      DeviceLoader(dataset(false, chain), {}, fake, device::fake_decoding(fake, {}, nullptr));
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -328,4 +360,4 @@ TEST_F(DeviceLoaderTest, ChainsThatOnePassCannotDoAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::loader

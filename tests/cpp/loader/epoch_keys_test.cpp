@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 TEST(EpochKeys, CountsOccurrencesAcrossBatchesOfAnEpoch) {
@@ -36,4 +36,4 @@ TEST(EpochKeys, EndsOfTheRangeAreInside) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::loader

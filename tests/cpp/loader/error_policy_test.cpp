@@ -9,7 +9,7 @@
 
 #include "fake_rows.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 namespace {
 
 using Status = DataLoader::Status;
@@ -35,7 +35,7 @@ TEST_P(Policies, RaiseThrowsTheFirstErrorByRowAndGoesOn) {
   auto rows = std::make_shared<FakeRows>();
   rows->unreadable_at_finish = {2, 10};
   rows->unreadable_at_prepare = {3};
-  rows->prepare = [](const SampleKey& key) {
+  rows->prepare = [](const base::SampleKey& key) {
     if (key.index == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3));
   };
   const auto engine = loader(rows, options(ErrorPolicy::raise));
@@ -88,7 +88,7 @@ TEST_P(Policies, WhatIsNoFaultOfASampleIsNotReplaced) {
   struct Stranger {};
   for (const ErrorPolicy policy : {ErrorPolicy::replace, ErrorPolicy::skip}) {
     auto rows = std::make_shared<FakeRows>();
-    rows->prepare = [](const SampleKey& key) {
+    rows->prepare = [](const base::SampleKey& key) {
       if (key.index == 0) throw Stranger{};
       if (key.index == 1) throw Error(ErrorKind::system, "too many open files", "fake", -1, EMFILE);
       if (key.index == 2) throw Error(ErrorKind::invalid_argument, "a transform cannot do this");
@@ -189,7 +189,7 @@ TEST_P(Policies, LongRepairsCanBeInterrupted) {
   for (const ErrorPolicy policy : {ErrorPolicy::replace, ErrorPolicy::skip}) {
     auto rows = std::make_shared<FakeRows>();
     rows->size = 200;
-    rows->prepare = [](const SampleKey&) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+    rows->prepare = [](const base::SampleKey&) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
     for (int64_t i = 1; i < 200; ++i) rows->unreadable_at_finish.insert(i);
     const auto engine = loader(rows, options(policy));
     engine->start_epoch(1, 0);
@@ -207,7 +207,7 @@ TEST_P(Policies, LongRepairsCanBeInterrupted) {
 TEST_P(Policies, CloseEndsALongSearchForAReplacement) {
   auto rows = std::make_shared<FakeRows>();
   rows->size = 1'000'000;
-  rows->prepare = [](const SampleKey& key) {
+  rows->prepare = [](const base::SampleKey& key) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw Error(ErrorKind::not_found, "gone", FakeRows::path(key.index));
   };
@@ -265,9 +265,9 @@ TEST_P(Policies, EqualTheModelOnRandomFailures) {
     auto rows = std::make_shared<FakeRows>();
     rows->size = 2 + static_cast<int64_t>(random() % 60);
     rows->shape_is_fixed = random() % 2;
-    rows->shape_of = [](const SampleKey& key) {
+    rows->shape_of = [](const base::SampleKey& key) {
       // Damaged rows often show another size: they must not matter.
-      return key.index % 7 == 0 ? OutputShape{3, 9, 9} : OutputShape{3, 4, 5};
+      return key.index % 7 == 0 ? transforms::OutputShape{3, 9, 9} : transforms::OutputShape{3, 4, 5};
     };
     const uint32_t percent = random() % 4 == 0 ? 90 : random() % 40;
     for (int64_t i = 0; i < rows->size; ++i) {
@@ -312,4 +312,4 @@ TEST_P(Policies, EqualTheModelOnRandomFailures) {
 }
 
 }  // namespace
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

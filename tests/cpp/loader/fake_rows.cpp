@@ -12,10 +12,10 @@
 #include "base/clock.h"
 #include "base/philox.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 namespace {
 
-void fill(const SampleKey& key, const OutputShape& shape, uint8_t* row) {
+void fill(const base::SampleKey& key, const transforms::OutputShape& shape, uint8_t* row) {
   const uint64_t pattern = FakeRows::pattern(key);
   const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
   for (size_t i = 0; i < bytes; i += sizeof pattern) std::memcpy(row + i, &pattern, std::min(sizeof pattern, bytes - i));
@@ -25,7 +25,7 @@ class FakeMaker final : public RowMaker {
  public:
   explicit FakeMaker(std::shared_ptr<const FakeRows> rows) : rows_(std::move(rows)) {}
 
-  OutputShape prepare(const SampleKey& key) override {
+  transforms::OutputShape prepare(const base::SampleKey& key) override {
     key_ = key;
     if (rows_->prepare) rows_->prepare(key);
     if (rows_->unreadable_at_prepare.contains(key.index)) refuse("no header");
@@ -48,8 +48,8 @@ class FakeMaker final : public RowMaker {
   }
 
   std::shared_ptr<const FakeRows> rows_;
-  SampleKey key_;
-  OutputShape shape_;
+  base::SampleKey key_;
+  transforms::OutputShape shape_;
 };
 
 int64_t proc_status(const std::string& field) {
@@ -61,8 +61,8 @@ int64_t proc_status(const std::string& field) {
 
 }  // namespace
 
-uint64_t FakeRows::pattern(const SampleKey& key) {
-  Philox words(key, 0);
+uint64_t FakeRows::pattern(const base::SampleKey& key) {
+  base::Philox words(key, 0);
   const uint64_t high = words.next_u32();
   return high << 32 | words.next_u32();
 }
@@ -72,10 +72,10 @@ RowSource source(const std::shared_ptr<FakeRows>& rows) {
   for (int64_t i = 0; i < rows->size; ++i) rows->labels[static_cast<size_t>(i)] = FakeRows::label(i);
   RowSource result;
   result.size = rows->size;
-  result.type = DType::u8;
+  result.type = base::DType::u8;
   if (rows->shape_is_fixed) result.fixed_shape = rows->shape;
   result.labels = rows->labels;
-  result.make_maker = [rows](StageTimes*) { return std::make_unique<FakeMaker>(rows); };
+  result.make_maker = [rows](trace::StageTimes*) { return std::make_unique<FakeMaker>(rows); };
   return result;
 }
 
@@ -83,9 +83,9 @@ std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const 
   return make_loader(source(rows), options);
 }
 
-bool holds(const Batch& batch, int64_t row, const SampleKey& key) {
+bool holds(const Batch& batch, int64_t row, const base::SampleKey& key) {
   if (row >= batch.rows || batch.labels[static_cast<size_t>(row)] != FakeRows::label(key.index)) return false;
-  const OutputShape& shape = batch.shape;
+  const transforms::OutputShape& shape = batch.shape;
   const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
   std::vector<uint8_t> expected(bytes);
   fill(key, shape, expected.data());
@@ -99,11 +99,11 @@ std::vector<int64_t> range(int64_t begin, int64_t end) {
 }
 
 DataLoader::Status next(DataLoader& loader, Batch& out) {
-  const int64_t give_up = now_ns() + 60'000'000'000;
+  const int64_t give_up = base::now_ns() + 60'000'000'000;
   for (;;) {
     const auto status = loader.next(out, 5000);
     if (status != DataLoader::Status::pending) return status;
-    if (now_ns() > give_up) {
+    if (base::now_ns() > give_up) {
       ADD_FAILURE() << "no batch for a minute";
       return DataLoader::Status::end;
     }
@@ -127,4 +127,4 @@ std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, 
 int thread_count() { return static_cast<int>(proc_status("Threads")); }
 int64_t resident_bytes() { return proc_status("VmRSS") * 1024; }
 
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

@@ -11,21 +11,21 @@
 #include "loader/data_loader.h"
 #include "loader/row_source.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 
 struct FakeRows {
   int64_t size = 100;
-  OutputShape shape{3, 4, 5};
+  transforms::OutputShape shape{3, 4, 5};
   bool shape_is_fixed = true;
-  std::function<OutputShape(const SampleKey&)> shape_of;    // when not fixed
-  std::function<void(const SampleKey&)> prepare, finish;    // may sleep or throw
+  std::function<transforms::OutputShape(const base::SampleKey&)> shape_of;    // when not fixed
+  std::function<void(const base::SampleKey&)> prepare, finish;    // may sleep or throw
   std::set<int64_t> unreadable_at_prepare, unreadable_at_finish;  // Error(corrupt_data)
   std::vector<int64_t> labels;                              // filled by source(): label(i)
 
   static int64_t label(int64_t index) { return index * 7 + 1; }
   static std::string path(int64_t index) { return "fake/" + std::to_string(index) + ".jpg"; }
   // The first 8 bytes of the row's pattern, which repeats.
-  static uint64_t pattern(const SampleKey& key);
+  static uint64_t pattern(const base::SampleKey& key);
   bool unreadable(int64_t index) const { return unreadable_at_prepare.contains(index) || unreadable_at_finish.contains(index); }
 };
 
@@ -33,7 +33,7 @@ RowSource source(const std::shared_ptr<FakeRows>& rows);
 std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const LoaderOptions& options);
 
 // Whether row `row` of the batch is, byte by byte, what the key gives, with the label of its index.
-bool holds(const Batch& batch, int64_t row, const SampleKey& key);
+bool holds(const Batch& batch, int64_t row, const base::SampleKey& key);
 
 std::vector<int64_t> range(int64_t begin, int64_t end);
 
@@ -48,4 +48,4 @@ std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, 
 int thread_count();
 int64_t resident_bytes();
 
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

@@ -8,7 +8,7 @@
 #include "../in_child.h"
 #include "fake_rows.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 namespace {
 
 using Status = DataLoader::Status;
@@ -89,4 +89,4 @@ TEST_P(Fork, AChildMayMakeItsOwnLoader) {
 }
 
 }  // namespace
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

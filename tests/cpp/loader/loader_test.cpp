@@ -11,13 +11,13 @@
 #include "base/clock.h"
 #include "fake_rows.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 namespace {
 
 using Status = DataLoader::Status;
 using std::chrono::milliseconds;
 
-constexpr OutputShape kLarge{3, 64, 352};  // 67,584 bytes a row: batches travel in slots, not as copies
+constexpr transforms::OutputShape kLarge{3, 64, 352};  // 67,584 bytes a row: batches travel in slots, not as copies
 
 class Threads : public ::testing::TestWithParam<int> {
  protected:
@@ -53,7 +53,7 @@ class Door {
 };
 
 TEST_P(Threads, BatchesComeInOrderWithTheBytesOfTheirKeys) {
-  for (const OutputShape& shape : {OutputShape{3, 4, 5}, kLarge}) {
+  for (const transforms::OutputShape& shape : {transforms::OutputShape{3, 4, 5}, kLarge}) {
     auto rows = std::make_shared<FakeRows>();
     rows->shape = shape;
     const auto engine = loader(rows, options());
@@ -70,7 +70,7 @@ TEST_P(Threads, BatchesComeInOrderWithTheBytesOfTheirKeys) {
         EXPECT_EQ(batch.id, id);
         EXPECT_EQ(batch.rows, 8);
         EXPECT_EQ(batch.shape, shape);
-        EXPECT_EQ(batch.type, DType::u8);
+        EXPECT_EQ(batch.type, base::DType::u8);
         EXPECT_EQ(batch.images.size_bytes(), static_cast<size_t>(8 * shape.channels * shape.height * shape.width));
         for (int64_t row = 0; row < 8; ++row) {
           const auto position = static_cast<size_t>(id * 8 + row);
@@ -163,7 +163,7 @@ TEST_P(Threads, NextWithoutAnythingSubmittedEnds) {
 
 TEST_P(Threads, SlowRowsMakePendingAfterAboutTheTimeout) {
   auto rows = std::make_shared<FakeRows>();
-  rows->prepare = [](const SampleKey&) { std::this_thread::sleep_for(milliseconds(20)); };
+  rows->prepare = [](const base::SampleKey&) { std::this_thread::sleep_for(milliseconds(20)); };
   const auto engine = loader(rows, options());
   engine->start_epoch(1, 0);
   engine->submit(range(0, 20));
@@ -171,9 +171,9 @@ TEST_P(Threads, SlowRowsMakePendingAfterAboutTheTimeout) {
   Batch batch;
   int pending = 0;
   for (;;) {
-    const int64_t start = now_ns();
+    const int64_t start = base::now_ns();
     const Status status = engine->next(batch, 5);
-    EXPECT_LT(now_ns() - start, 2'000'000'000);
+    EXPECT_LT(base::now_ns() - start, 2'000'000'000);
     if (status == Status::ready) break;
     ASSERT_EQ(status, Status::pending);
     ++pending;
@@ -187,7 +187,7 @@ TEST(Loader, InlineWorksOnlyInsideNextAndOnlyForTheOldestBatch) {
   auto rows = std::make_shared<FakeRows>();
   std::atomic<int> made{0};
   const auto self = std::this_thread::get_id();
-  rows->prepare = [&made, self](const SampleKey&) {
+  rows->prepare = [&made, self](const base::SampleKey&) {
     EXPECT_EQ(std::this_thread::get_id(), self);
     ++made;
   };
@@ -208,7 +208,7 @@ TEST(Loader, InlineWorksOnlyInsideNextAndOnlyForTheOldestBatch) {
 TEST(Loader, ThreadsShareABatchSoThatTheFirstIsReadyEarly) {
   auto rows = std::make_shared<FakeRows>();
   Door door;
-  rows->prepare = [&door](const SampleKey& key) {
+  rows->prepare = [&door](const base::SampleKey& key) {
     if (key.index < 4) door.pass();
   };
   const auto engine = loader(rows, {4, 2, ErrorPolicy::raise, false});
@@ -226,7 +226,7 @@ TEST(Loader, NoMoreBatchesAreMadeAheadThanThereAreSlots) {
   rows->size = 1000;
   rows->shape = kLarge;
   std::atomic<int64_t> highest{-1};
-  rows->prepare = [&highest](const SampleKey& key) {
+  rows->prepare = [&highest](const base::SampleKey& key) {
     for (int64_t seen = highest; seen < key.index && !highest.compare_exchange_weak(seen, key.index);) {
     }
   };
@@ -248,7 +248,7 @@ TEST(Loader, AReturnedSlotWakesTheWorkersWithoutNext) {
   auto rows = std::make_shared<FakeRows>();
   rows->shape = kLarge;
   std::atomic<int> made{0};
-  rows->finish = [&made](const SampleKey&) { ++made; };
+  rows->finish = [&made](const base::SampleKey&) { ++made; };
   const auto engine = loader(rows, {2, 1, ErrorPolicy::raise, false});
   engine->start_epoch(1, 0);
   engine->submit({0});
@@ -286,7 +286,7 @@ TEST_P(Threads, ANewEpochThrowsAwayWhatWasOutstanding) {
 TEST_P(Threads, CloseInsideASlowRowWaitsForThatRowOnly) {
   auto rows = std::make_shared<FakeRows>();
   std::atomic<int> made{0};
-  rows->prepare = [&made](const SampleKey&) {
+  rows->prepare = [&made](const base::SampleKey&) {
     std::this_thread::sleep_for(milliseconds(30));
     ++made;
   };
@@ -358,8 +358,8 @@ TEST_P(Threads, ABatchThatFindsNoMemoryIsItsOwnError) {
 
 TEST_P(Threads, EachThreadsTimeIsBookedToStages) {
   auto rows = std::make_shared<FakeRows>();
-  rows->finish = [](const SampleKey&) {
-    const StageScope scope(Stage::decode);
+  rows->finish = [](const base::SampleKey&) {
+    const trace::StageScope scope(trace::Stage::decode);
     std::this_thread::sleep_for(milliseconds(1));
   };
   const auto engine = loader(rows, options());
@@ -374,14 +374,14 @@ TEST_P(Threads, EachThreadsTimeIsBookedToStages) {
     const auto clocks = engine->clocks();
     ASSERT_EQ(clocks.size(), static_cast<size_t>(GetParam()));
     int64_t decoding = 0;
-    for (const StageReading& clock : clocks) {
+    for (const trace::StageReading& clock : clocks) {
       if (clock.born_ns == 0) continue;  // it came too late
       int64_t sum = 0;
       for (const int64_t ns : clock.wall_ns) sum += ns;
       EXPECT_EQ(sum, clock.until_ns - clock.born_ns);
-      EXPECT_EQ(clock.stage, ended ? Stage::ended : Stage::idle);
-      EXPECT_GE(clock.wall_ns[static_cast<size_t>(Stage::idle)], 9'000'000);
-      decoding += clock.wall_ns[static_cast<size_t>(Stage::decode)];
+      EXPECT_EQ(clock.stage, ended ? trace::Stage::ended : trace::Stage::idle);
+      EXPECT_GE(clock.wall_ns[static_cast<size_t>(trace::Stage::idle)], 9'000'000);
+      decoding += clock.wall_ns[static_cast<size_t>(trace::Stage::decode)];
     }
     EXPECT_GE(decoding, GetParam() > 0 ? 40'000'000 : 0);
   };
@@ -391,4 +391,4 @@ TEST_P(Threads, EachThreadsTimeIsBookedToStages) {
 }
 
 }  // namespace
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

@@ -8,7 +8,7 @@
 #include "loader/picture_reader.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -23,11 +23,11 @@ Bytes data_file(const std::string& name) {
 class Painter final : public FallbackDecoder {
  public:
   Painter(int32_t width, int32_t height) : width_(width), height_(height) {}
-  void decode(std::span<const uint8_t>, const std::string& path, PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t>, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
     ++calls;
     if (width_ == 0) throw Error(ErrorKind::corrupt_data, "the painter refuses " + path);
-    const ImageView view = out.resize(width_, height_);
-    for (int32_t y = 0; y < height_; ++y) std::fill_n(view.row(y), width_ * kPixelBytes, kColor);
+    const base::ImageView view = out.resize(width_, height_);
+    for (int32_t y = 0; y < height_; ++y) std::fill_n(view.row(y), width_ * base::kPixelBytes, kColor);
     *orientation = 3;
   }
   static constexpr uint8_t kColor = 77;
@@ -40,7 +40,7 @@ class Painter final : public FallbackDecoder {
 Error error_of(const FallbackDecoder* fallback, const Bytes& bytes, bool when_decoding = false) {
   PictureReader reader(fallback, [] { return "name"; }, nullptr);
   try {
-    const PictureHeader& header = reader.open(bytes);
+    const codecs::PictureHeader& header = reader.open(bytes);
     EXPECT_TRUE(when_decoding);
     reader.decode({0, 0, header.width, header.height});
   } catch (const Error& error) {
@@ -69,34 +69,32 @@ TEST(PictureReader, SoundFilesOfKnownFormatsNeedNoFallback) {
   PictureReader reader(&painter, [] { return "name"; }, nullptr);
   for (const char* name : {"jpeg/420_33x15.jpg", "png/rgb8.png", "webp/lossy.webp"}) {
     const Bytes bytes = data_file(name);
-    const PictureHeader header = reader.open(bytes);
-    const ImageView view = reader.decode({1, 2, 3, header.height - 2});
+    const codecs::PictureHeader header = reader.open(bytes);
+    const base::ImageView view = reader.decode({1, 2, 3, header.height - 2});
     EXPECT_EQ(view.width, 3);
     EXPECT_EQ(view.height, header.height - 2);
-    EXPECT_EQ(reader.jpeg() != nullptr, header.format == ImageFormat::jpeg);
+    EXPECT_EQ(reader.jpeg() != nullptr, header.format == codecs::ImageFormat::jpeg);
   }
   EXPECT_EQ(painter.calls, 0);
 }
 
-TEST(PictureReader, AFallbackHasTheLastWordAboutAllButJpeg) {
+TEST(PictureReader, AFallbackHasTheLastWord) {
   Bytes png = data_file("png/rgb8.png"), webp = data_file("webp/lossy.webp"), jpeg = data_file("jpeg/420_33x15.jpg");
   png.resize(png.size() - 1);
   webp.resize(webp.size() - 1);
   jpeg.resize(100);
   const Painter painter(6, 7);
   PictureReader reader(&painter, [] { return "name"; }, nullptr);
-  for (const Bytes& bytes : {png, webp, Bytes{'G', 'I', 'F', '8'}}) {
-    const PictureHeader header = reader.open(bytes);
+  for (const Bytes& bytes : {png, webp, jpeg, Bytes{'G', 'I', 'F', '8'}}) {
+    const codecs::PictureHeader header = reader.open(bytes);
     EXPECT_EQ(header.width, 6);
     EXPECT_EQ(header.height, 7);
     EXPECT_EQ(header.orientation, 3);
-    const ImageView view = reader.decode({2, 3, 4, 4});
+    const base::ImageView view = reader.decode({2, 3, 4, 4});
     EXPECT_EQ(view.row(3)[12], Painter::kColor);
     EXPECT_EQ(reader.jpeg(), nullptr);
   }
-  EXPECT_EQ(painter.calls, 3);
-  EXPECT_EQ(error_of(&painter, jpeg).kind(), ErrorKind::corrupt_data);
-  EXPECT_EQ(painter.calls, 3);
+  EXPECT_EQ(painter.calls, 4);
 }
 
 TEST(PictureReader, DamageThatShowsInDecodingGoesToTheFallback) {
@@ -122,4 +120,4 @@ TEST(PictureReader, OfTwoRefusalsTheOneThatKnowsTheOffsetIsTold) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::loader

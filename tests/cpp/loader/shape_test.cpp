@@ -6,14 +6,14 @@
 
 #include "fake_rows.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 namespace {
 
 using Status = DataLoader::Status;
 
 class Shapes : public ::testing::TestWithParam<int> {
  protected:
-  static std::shared_ptr<FakeRows> ragged(std::function<OutputShape(const SampleKey&)> shape_of) {
+  static std::shared_ptr<FakeRows> ragged(std::function<transforms::OutputShape(const base::SampleKey&)> shape_of) {
     auto rows = std::make_shared<FakeRows>();
     rows->shape_is_fixed = false;
     rows->shape_of = std::move(shape_of);
@@ -36,21 +36,25 @@ std::string message_of(DataLoader& engine) {
 
 TEST_P(Shapes, EveryBatchMayHaveItsOwn) {
   // From below a small field to several times the slot's first size.
-  const auto rows = ragged([](const SampleKey& key) { return OutputShape{3, static_cast<int32_t>(1 + key.index / 4 * 50), 40}; });
+  const auto rows = ragged([](const base::SampleKey& key) {
+    return transforms::OutputShape{3, static_cast<int32_t>(1 + key.index / 4 * 50), 40};
+  });
   const auto engine = loader(rows, options());
   const auto batches = epoch(*engine, range(0, 100), 4);
   ASSERT_EQ(batches.size(), 25u);
   for (size_t b = 0; b < batches.size(); ++b) {
-    EXPECT_EQ(batches[b].shape, (OutputShape{3, static_cast<int32_t>(1 + b * 50), 40}));
+    EXPECT_EQ(batches[b].shape, (transforms::OutputShape{3, static_cast<int32_t>(1 + b * 50), 40}));
     for (int64_t row = 0; row < 4; ++row) ASSERT_TRUE(holds(batches[b], row, {1, 0, static_cast<int64_t>(b) * 4 + row, 0}));
   }
 }
 
 TEST_P(Shapes, DifferentRowsGiveTorchsSentenceWhateverThreadCameFirst) {
   for (int slow = 0; slow < 4; ++slow) {
-    const auto rows = ragged([slow](const SampleKey& key) {
+    const auto rows = ragged([slow](const base::SampleKey& key) {
       if (key.index == slow) std::this_thread::sleep_for(std::chrono::milliseconds(3));
-      return key.index == 0 ? OutputShape{3, 4, 5} : key.index == 3 ? OutputShape{3, 6, 7} : OutputShape{3, 4, 5};
+      return key.index == 0   ? transforms::OutputShape{3, 4, 5}
+             : key.index == 3 ? transforms::OutputShape{3, 6, 7}
+                              : transforms::OutputShape{3, 4, 5};
     });
     const auto engine = loader(rows, options());
     engine->start_epoch(1, 0);
@@ -65,9 +69,9 @@ TEST_P(Shapes, DifferentRowsGiveTorchsSentenceWhateverThreadCameFirst) {
 }
 
 TEST_P(Shapes, AnOddFirstRowIsComparedWithTheSecond) {
-  const auto rows = ragged([](const SampleKey& key) {
+  const auto rows = ragged([](const base::SampleKey& key) {
     if (key.index == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    return key.index == 0 ? OutputShape{3, 4, 5} : OutputShape{3, 6, 7};
+    return key.index == 0 ? transforms::OutputShape{3, 4, 5} : transforms::OutputShape{3, 6, 7};
   });
   for (const ErrorPolicy policy : {ErrorPolicy::raise, ErrorPolicy::replace, ErrorPolicy::skip}) {
     const auto engine = loader(rows, options(policy));
@@ -80,7 +84,7 @@ TEST_P(Shapes, AnOddFirstRowIsComparedWithTheSecond) {
 }
 
 TEST_P(Shapes, AnUnreadableRowComesBeforeTheMismatch) {
-  const auto rows = ragged([](const SampleKey& key) { return OutputShape{3, key.index == 2 ? 9 : 4, 5}; });
+  const auto rows = ragged([](const base::SampleKey& key) { return transforms::OutputShape{3, key.index == 2 ? 9 : 4, 5}; });
   rows->unreadable_at_finish = {2, 4};  // 2 is also the odd one: its damage must show on every schedule
   const auto engine = loader(rows, options());
   engine->start_epoch(1, 0);
@@ -97,9 +101,9 @@ TEST_P(Shapes, AnUnreadableRowComesBeforeTheMismatch) {
 // A row that decides the batch's shape and then turns out to be damaged must leave no trace of its shape.
 TEST_P(Shapes, TheShapeOfASampleThatWasLeftOutDoesNotCount) {
   for (const ErrorPolicy policy : {ErrorPolicy::replace, ErrorPolicy::skip}) {
-    const auto rows = ragged([](const SampleKey& key) {
+    const auto rows = ragged([](const base::SampleKey& key) {
       if (key.index != 5) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      return key.index == 5 ? OutputShape{3, 99, 99} : OutputShape{3, 100, 101};
+      return key.index == 5 ? transforms::OutputShape{3, 99, 99} : transforms::OutputShape{3, 100, 101};
     });
     rows->unreadable_at_finish = {5};
     const auto engine = loader(rows, options(policy));
@@ -114,8 +118,8 @@ TEST_P(Shapes, TheShapeOfASampleThatWasLeftOutDoesNotCount) {
 }
 
 TEST_P(Shapes, ARowTooLargeForMemoryEndsItsBatchAndIsNotReplaced) {
-  const OutputShape usual{3, 4, 5}, huge{1 << 12, 1 << 20, 1 << 20};
-  const auto rows = ragged([=](const SampleKey& key) { return key.index == 1 ? huge : usual; });
+  const transforms::OutputShape usual{3, 4, 5}, huge{1 << 12, 1 << 20, 1 << 20};
+  const auto rows = ragged([=](const base::SampleKey& key) { return key.index == 1 ? huge : usual; });
   const auto engine = loader(rows, options(ErrorPolicy::replace));
   engine->start_epoch(1, 0);
   engine->submit({1, 1});
@@ -127,4 +131,4 @@ TEST_P(Shapes, ARowTooLargeForMemoryEndsItsBatchAndIsNotReplaced) {
 }
 
 }  // namespace
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

@@ -16,7 +16,7 @@
 #include "loader/device_loader.h"
 #include "loader/image_dataset.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 using std::chrono::microseconds;
@@ -28,17 +28,17 @@ struct Speed {
 };
 
 Speed speed(const std::shared_ptr<ImageDataset>& images, bool balances, microseconds per_picture, size_t decoded_bytes = 1 << 30) {
-  auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{.threads = true});
+  auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.threads = true});
   DeviceLoaderOptions options{.loader = {1, 3, ErrorPolicy::raise, false, {}}, .balances = balances, .decoded_bytes = decoded_bytes};
-  FakeDecoder::Options decoder;
+  device::FakeDecoder::Options decoder;
   decoder.per_picture = per_picture;
   DeviceLoader loader(images, options, fake,
-                      fake_decoding(fake, decoder, std::make_shared<FakeDecoder::Counts>()));
+                      device::fake_decoding(fake, decoder, std::make_shared<device::FakeDecoder::Counts>()));
   const auto size = images->files->size();
   DeviceBatch batch;
   Speed result{};
   for (int epoch = 0; epoch < 2; ++epoch) {  // the first one to get to know the speeds
-    const int64_t before = loader.left_to_device(), start = now_ns();
+    const int64_t before = loader.left_to_device(), start = base::now_ns();
     loader.start_epoch(9, static_cast<uint64_t>(epoch));
     for (int64_t first = 0; first < size; first += 16) {
       std::vector<int64_t> list(16);
@@ -47,7 +47,7 @@ Speed speed(const std::shared_ptr<ImageDataset>& images, bool balances, microsec
     }
     while (loader.next(batch, 60'000) == DeviceLoader::Status::ready) {
     }
-    result = {static_cast<double>(now_ns() - start) * 1e-9,
+    result = {static_cast<double>(base::now_ns() - start) * 1e-9,
               static_cast<double>(loader.left_to_device() - before) / static_cast<double>(size)};
   }
   return result;
@@ -82,6 +82,33 @@ std::string large_jpeg(JDIMENSION side) {
   return result;
 }
 
+// With `count` x 64 KiB of metadata.
+std::string with_metadata(std::string jpeg, int count) {
+  std::string segment = "\xFF\xEF\xFF\xFF";  // APP15, and its length
+  segment.resize(2 + 0xFFFF);
+  std::string all;
+  for (int i = 0; i < count; ++i) all += segment;
+  return jpeg.insert(2, all);
+}
+
+TEST(SharedDecoding, LongFilesWithSmallPicturesAreLeftWithinTheBudgetOfBytes) {
+  constexpr int kPictures = 64;
+  constexpr size_t kPicture = 64 * 64 * 3 + 256;
+  const ScratchFolder folder;
+  const std::string file = folder.write("one.jpg", with_metadata(large_jpeg(64), 64));  // 4 MiB
+  auto images = std::make_shared<ImageDataset>();
+  auto paths = std::make_shared<sources::PathTable>();
+  for (int i = 0; i < kPictures; ++i) paths->append(file);
+  images->files = std::make_shared<sources::PathFiles>(paths);
+  images->labels.assign(kPictures, 0);
+  images->pipeline = transforms::ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}});
+  // The budget would do for more decoded pictures than there are, but for three files only.
+  const Speed tight = speed(images, false, microseconds(1000), size_t{13} << 20);
+  static_assert(kPictures * kPicture < size_t{13} << 20);
+  EXPECT_LT(tight.left, 0.5);  // the others were made by threads meanwhile
+  EXPECT_GT(tight.left, 0);
+}
+
 TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "speeds are not these under a sanitizer; device_loader_test has the same code at work";
@@ -90,11 +117,11 @@ TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
   const ScratchFolder folder;
   const std::string file = folder.write("one.jpg", large_jpeg(700));
   auto images = std::make_shared<ImageDataset>();
-  auto paths = std::make_shared<PathTable>();
+  auto paths = std::make_shared<sources::PathTable>();
   for (int i = 0; i < kPictures; ++i) paths->append(file);
-  images->files = std::make_shared<PathFiles>(paths);
+  images->files = std::make_shared<sources::PathFiles>(paths);
   images->labels.assign(kPictures, 0);
-  images->pipeline = ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}});
+  images->pipeline = transforms::ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}});
   const Speed cpu = speed(images, false, microseconds(1), 0);
   EXPECT_EQ(cpu.left, 0);
   const auto one = static_cast<int64_t>(cpu.seconds / kPictures * 1e6);
@@ -109,4 +136,4 @@ TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -1,6 +1,7 @@
 // Everything at once, many times: early ends, leases dropped on other threads, nothing left behind.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -11,7 +12,7 @@
 #include "core/batch_ring.h"
 #include "fake_rows.h"
 
-namespace millrace::testing {
+namespace millrace::loader::testing {
 namespace {
 
 using Status = DataLoader::Status;
@@ -60,10 +61,10 @@ TEST(Stress, RandomLoadersRandomEnds) {
   for (int round = 0; round < 80; ++round) {
     auto rows = std::make_shared<FakeRows>();
     rows->size = 200;
-    rows->shape = random() % 3 ? OutputShape{3, 64, 352} : OutputShape{3, 8, 8};
+    rows->shape = random() % 3 ? transforms::OutputShape{3, 64, 352} : transforms::OutputShape{3, 8, 8};
     rows->shape_is_fixed = random() % 2;
     const auto seed = random();
-    rows->finish = [seed](const SampleKey& key) {
+    rows->finish = [seed](const base::SampleKey& key) {
       const bool slow = (static_cast<uint64_t>(key.index) * 2654435761u ^ seed) % 16 == 0;
       if (slow) std::this_thread::sleep_for(std::chrono::microseconds(200));
     };
@@ -122,12 +123,67 @@ TEST(Stress, StatsMayBeReadAllTheTime) {
   EXPECT_EQ(engine->stats().errors.size(), 60u);
 }
 
+TEST(Stress, AnyThreadMayCloseALoaderAtAnyMoment) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    auto rows = std::make_shared<FakeRows>();
+    rows->size = 40;
+    rows->shape_is_fixed = random() % 2;
+    rows->finish = [](const base::SampleKey& key) {
+      if (key.index % 16 == 3) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    };
+    const auto policy = static_cast<ErrorPolicy>(random() % 3);
+    if (policy != ErrorPolicy::raise) rows->unreadable_at_finish = {4, 9, 10, 23};
+    const auto engine = loader(rows, {static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 3), policy, random() % 2 == 0});
+    std::atomic<int> taken{0};
+    const auto goal = static_cast<int>(random() % 8);
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 2; ++i)
+      closers.emplace_back([&] {
+        while (taken < goal) std::this_thread::yield();
+        engine->close();
+      });
+    try {
+      for (uint64_t number = 0;; ++number) {
+        engine->start_epoch(5, number);
+        for (int64_t i = 0; i < 40; i += 5) engine->submit(range(i, i + 5));
+        engine->end_epoch();
+        Batch batch;
+        for (int64_t id = 0; next(*engine, batch) == Status::ready; ++id, ++taken) {
+          ASSERT_EQ(batch.id, id);
+          if (policy != ErrorPolicy::raise) continue;
+          for (int64_t row = 0; row < batch.rows; ++row) ASSERT_TRUE(holds(batch, row, {5, number, id * 5 + row, 0}));
+        }
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::unavailable) << error.what();
+    }
+    for (std::thread& closer : closers) closer.join();
+    Batch batch;
+    EXPECT_EQ(engine->next(batch, 0), Status::end);
+  }
+}
+
+TEST(Stress, CloseInsideACallOfTheConsumersOwn) {
+  auto rows = std::make_shared<FakeRows>();
+  std::unique_ptr<DataLoader> engine;
+  rows->finish = [&](const base::SampleKey& key) {
+    if (key.index == 5) engine->close();
+  };
+  engine = loader(rows, {0, 3, ErrorPolicy::raise, false});
+  engine->start_epoch(1, 0);
+  engine->submit(range(0, 10));
+  Batch batch;
+  EXPECT_THROW(next(*engine, batch), Error);
+  rows->finish = {};
+}
+
 TEST(Stress, ALoaderMayEndOnItsOwnThread) {
   std::mutex mutex;
   std::unique_ptr<DataLoader> engine;  // guarded by the mutex
   for (int i = 0; i < 50; ++i) {
     auto rows = std::make_shared<FakeRows>();
-    rows->finish = [&, i](const SampleKey& key) {
+    rows->finish = [&, i](const base::SampleKey& key) {
       if (key.index != 5) return;
       const std::lock_guard lock(mutex);
       if (i % 2) engine->close();
@@ -172,4 +228,4 @@ TEST(Stress, AThousandLoadersDroppedInMidEpochLeaveNothing) {
 }
 
 }  // namespace
-}  // namespace millrace::testing
+}  // namespace millrace::loader::testing

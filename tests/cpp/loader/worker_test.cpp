@@ -14,7 +14,7 @@
 #include "loader/data_loader.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::loader {
 namespace {
 
 constexpr std::string_view kMagic = "P6 not a JPEG ";
@@ -30,14 +30,14 @@ std::span<const uint8_t> bytes_of(std::string_view text) { return {reinterpret_c
 // Decodes a JPEG that stands behind kMagic, as a picture of a format that the engine does not know.
 class DisguisedJpeg final : public FallbackDecoder {
  public:
-  void decode(std::span<const uint8_t> bytes, const std::string& path, PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (text.substr(0, kMagic.size()) != kMagic)
       throw Error(ErrorKind::corrupt_data, "cannot identify image file '" + path + "'");
     const auto jpeg = bytes.subspan(kMagic.size());
-    const JpegHeader header = probe_jpeg(jpeg);
+    const codecs::JpegHeader header = codecs::probe_jpeg(jpeg);
     *orientation = header.orientation;
-    JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height}, out.resize(header.width, header.height));
+    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height}, out.resize(header.width, header.height));
   }
 };
 
@@ -45,26 +45,26 @@ class WorkerTest : public ::testing::Test {
  protected:
   std::shared_ptr<ImageDataset> dataset(const std::vector<std::string>& files, std::vector<TransformSpec> chain,
                                         bool with_fallback = true) {
-    auto paths = std::make_shared<PathTable>();
+    auto paths = std::make_shared<sources::PathTable>();
     for (const std::string& file : files) paths->append(file);
     auto result = std::make_shared<ImageDataset>();
     result->labels.assign(files.size(), 3);
-    result->files = std::make_shared<PathFiles>(paths);
-    result->pipeline = ImagePipeline::create(std::move(chain));
+    result->files = std::make_shared<sources::PathFiles>(paths);
+    result->pipeline = transforms::ImagePipeline::create(std::move(chain));
     if (with_fallback) result->fallback = std::make_shared<DisguisedJpeg>();
     return result;
   }
 
   static std::vector<uint8_t> row(const std::shared_ptr<ImageDataset>& images, int64_t index) {
-    StageTimes times;
+    trace::StageTimes times;
     Worker worker(images, &times);
-    const OutputShape shape = worker.prepare({1, 2, index, 0});
+    const transforms::OutputShape shape = worker.prepare({1, 2, index, 0});
     const auto elements = static_cast<size_t>(shape.channels * shape.height * shape.width);
-    std::vector<uint8_t> result(elements * dtype_bytes(images->pipeline->output_type()));
+    std::vector<uint8_t> result(elements * base::dtype_bytes(images->pipeline->output_type()));
     worker.finish(result.data());
-    EXPECT_GT(times.ns(Stage::read), 0);
-    EXPECT_GT(times.ns(Stage::decode), 0);
-    EXPECT_GT(times.ns(Stage::transform), 0);
+    EXPECT_GT(times.ns(trace::Stage::read), 0);
+    EXPECT_GT(times.ns(trace::Stage::decode), 0);
+    EXPECT_GT(times.ns(trace::Stage::transform), 0);
     return result;
   }
 
@@ -91,15 +91,15 @@ TEST_F(WorkerTest, ARowIsTheChainOnTheFullyDecodedPicture) {
     const std::string jpeg = test_jpeg(name), file = folder_.write(name + ".jpg", jpeg);
     const auto images = dataset({file, file, file, file}, chain);
     for (int64_t index = 0; index < 4; ++index) {
-      const JpegHeader header = probe_jpeg(bytes_of(jpeg));
-      PixelBuffer whole;
-      const ImageView picture = whole.resize(header.width, header.height);
-      JpegDecoder().decode(bytes_of(jpeg), header, {0, 0, header.width, header.height}, picture);
-      const auto scratch = ImagePipeline::make_scratch();
+      const codecs::JpegHeader header = codecs::probe_jpeg(bytes_of(jpeg));
+      transforms::PixelBuffer whole;
+      const base::ImageView picture = whole.resize(header.width, header.height);
+      codecs::JpegDecoder().decode(bytes_of(jpeg), header, {0, 0, header.width, header.height}, picture);
+      const auto scratch = transforms::ImagePipeline::make_scratch();
       const auto params = images->pipeline->draw(header.width, header.height, 1, {1, 2, index, 0});
       const auto need = images->pipeline->plan(header.width, header.height, params, *scratch);
       std::vector<float> expected(3 * 20 * 24);
-      uint8_t* const corner = picture.row(need.region.top) + need.region.left * kPixelBytes;
+      uint8_t* const corner = picture.row(need.region.top) + need.region.left * base::kPixelBytes;
       images->pipeline->apply({corner, need.region.width, need.region.height, picture.stride_bytes}, *scratch, expected.data());
       const auto got = row(images, index);
       ASSERT_EQ(got.size(), expected.size() * sizeof(float));
@@ -161,4 +161,4 @@ TEST_F(WorkerTest, TheLoaderGivesTheWorkersRows) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::loader

@@ -12,7 +12,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Weights = std::vector<uint64_t>;
@@ -100,4 +100,4 @@ TEST(FairSchedule, BadWeights) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -13,7 +13,7 @@
 #include "millrace/error.h"
 #include "statistics.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Indices = std::vector<int64_t>;
@@ -158,4 +158,4 @@ TEST(KeyedPermutation, SeedsAndEpochsSideBySideShareNothing) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -10,7 +10,7 @@
 #include "millrace/error.h"
 #include "statistics.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Indices = std::vector<int64_t>;
@@ -91,4 +91,4 @@ TEST(Mixture, BadArguments) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

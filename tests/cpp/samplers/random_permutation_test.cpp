@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Indices = std::vector<int64_t>;
@@ -77,4 +77,4 @@ TEST(RandomPermutation, BadQuestions) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

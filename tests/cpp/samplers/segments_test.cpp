@@ -10,7 +10,7 @@
 #include "millrace/error.h"
 #include "statistics.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Indices = std::vector<int64_t>;
@@ -66,4 +66,4 @@ TEST(ShardOrder, AnyQuestion) { check_questions<ShardOrder>(); }
 TEST(SegmentShuffle, AnyQuestion) { check_questions<SegmentShuffle>(); }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

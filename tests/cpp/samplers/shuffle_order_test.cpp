@@ -11,7 +11,7 @@
 #include "millrace/error.h"
 #include "statistics.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Indices = std::vector<int64_t>;
@@ -99,4 +99,4 @@ TEST(ShuffleOrder, BadArguments) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

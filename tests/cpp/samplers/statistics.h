@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace millrace {
+namespace millrace::samplers {
 
 // Pearson's statistic in standard deviations from its mean: beyond 5 is no chance.
 inline double chi_square_deviation(const std::vector<int64_t>& counts, const std::vector<double>& weights) {
@@ -33,4 +33,4 @@ inline std::vector<int64_t> first_numbers(int64_t count) {
   return numbers;
 }
 
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -11,7 +11,7 @@
 #include "samplers/alias_table.h"
 #include "statistics.h"
 
-namespace millrace {
+namespace millrace::samplers {
 namespace {
 
 using Indices = std::vector<int64_t>;
@@ -98,4 +98,4 @@ TEST(WeightedOrder, FewerThanAllAreThoseAPrefixWouldBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::samplers

@@ -13,7 +13,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sequences {
 namespace {
 
 using Numbers = std::vector<int64_t>;
@@ -23,8 +23,8 @@ const Numbers kOffsets{0, 3, 3, 7}, kMore{0, 2};  // 1 2 3 | | 4 5 6 7 and, in a
 const std::vector<int32_t> kOther{10, 11, -12};
 
 std::vector<TokenArray> arrays() {
-  return {{reinterpret_cast<const uint8_t*>(kTokens.data()), DType::u16, 10, kOffsets, "first.bin"},
-          {reinterpret_cast<const uint8_t*>(kOther.data()), DType::i32, 3, kMore, "second.bin"}};
+  return {{reinterpret_cast<const uint8_t*>(kTokens.data()), base::DType::u16, 10, kOffsets, "first.bin"},
+          {reinterpret_cast<const uint8_t*>(kOther.data()), base::DType::i32, 3, kMore, "second.bin"}};
 }
 
 struct Row {
@@ -77,7 +77,7 @@ TEST(PackBuilder, EmptyRow) {
 }
 
 TEST(PackBuilder, Vocabulary) {
-  const std::vector<TokenArray> wrong{{reinterpret_cast<const uint8_t*>(kOther.data()), DType::i32, 3, Numbers{0, 3}, "bad.bin"}};
+  const std::vector<TokenArray> wrong{{reinterpret_cast<const uint8_t*>(kOther.data()), base::DType::i32, 3, Numbers{0, 3}, "bad.bin"}};
   const Numbers offsets{0, 3};
   std::vector<TokenArray> bad = wrong;
   bad[0].offsets = offsets;
@@ -107,7 +107,7 @@ TEST(PackBuilder, AMappedFileIsCutShort) {
   void* const memory = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const Numbers offsets{0, 10000, 20480};
-  const PackBuilder builder({{static_cast<const uint8_t*>(memory), DType::u16, 20480, offsets, path}}, {.length = 10480});
+  const PackBuilder builder({{static_cast<const uint8_t*>(memory), base::DType::u16, 20480, offsets, path}}, {.length = 10480});
   Row row(10480);
   const std::vector<PackPiece> first{{0, 0, 2048}}, second{{1, 0, 10480}}, label{{0, 0, 4096}};
   builder.build(second, row.view());
@@ -129,7 +129,7 @@ TEST(PackBuilder, AMappedFileIsCutShort) {
 }
 
 TEST(PackBuilder, RefusesWhatCannotBe) {
-  const auto refused = [](const Numbers& offsets, DType type = DType::u16) {
+  const auto refused = [](const Numbers& offsets, base::DType type = base::DType::u16) {
     const std::vector<TokenArray> array{{reinterpret_cast<const uint8_t*>(kTokens.data()), type, 10, offsets, "x.bin"}};
     EXPECT_THROW(PackBuilder(array, {.length = 4}), Error);
   };
@@ -137,7 +137,7 @@ TEST(PackBuilder, RefusesWhatCannotBe) {
   refused({0, 11});
   refused({-1, 3});
   refused({0, 5, 4});
-  refused({0, 5}, DType::f32);
+  refused({0, 5}, base::DType::f32);
   const PackBuilder builder(arrays(), {.length = 4});
   Row row(4);
   for (const PackPiece& piece : {PackPiece{4, 0, 1}, PackPiece{-1, 0, 1}, PackPiece{0, 0, 4}, PackPiece{2, -1, 2}, PackPiece{1, 0, 1},
@@ -147,7 +147,7 @@ TEST(PackBuilder, RefusesWhatCannotBe) {
 }
 
 template <class T>
-void check_widening(DType type) {
+void check_widening(base::DType type) {
   std::vector<uint8_t> bytes(1 + 5 * sizeof(T));
   const T elements[5] = {0, 1, 100, std::numeric_limits<T>::max(), std::numeric_limits<T>::min()};
   std::memcpy(bytes.data() + 1, elements, sizeof elements);
@@ -155,19 +155,19 @@ void check_widening(DType type) {
   const PackBuilder builder({{bytes.data() + 1, type, 5, offsets, "tokens"}}, {.length = 4});
   Row row(4);
   builder.build(std::vector<PackPiece>{{0, 0, 4}}, row.view());
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(row.ids[i], static_cast<int64_t>(elements[i + 1])) << dtype_name(type);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(row.ids[i], static_cast<int64_t>(elements[i + 1])) << base::dtype_name(type);
 }
 
 TEST(PackBuilder, TokensAreIntegersOfAnyWidthAnywhere) {
-  check_widening<uint8_t>(DType::u8);
-  check_widening<int8_t>(DType::i8);
-  check_widening<uint16_t>(DType::u16);
-  check_widening<int16_t>(DType::i16);
-  check_widening<uint32_t>(DType::u32);
-  check_widening<int32_t>(DType::i32);
-  check_widening<uint64_t>(DType::u64);
-  check_widening<int64_t>(DType::i64);
+  check_widening<uint8_t>(base::DType::u8);
+  check_widening<int8_t>(base::DType::i8);
+  check_widening<uint16_t>(base::DType::u16);
+  check_widening<int16_t>(base::DType::i16);
+  check_widening<uint32_t>(base::DType::u32);
+  check_widening<int32_t>(base::DType::i32);
+  check_widening<uint64_t>(base::DType::u64);
+  check_widening<int64_t>(base::DType::i64);
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sequences

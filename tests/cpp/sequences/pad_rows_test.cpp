@@ -8,7 +8,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sequences {
 namespace {
 
 template <class T>
@@ -51,4 +51,4 @@ TEST(PadRowsOfRows, WideNumbersAndItems) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sequences

@@ -12,7 +12,7 @@
 #include "millrace/error.h"
 #include "sequences/open_packs.h"
 
-namespace millrace {
+namespace millrace::sequences {
 namespace {
 
 using Numbers = std::vector<int64_t>;
@@ -223,4 +223,4 @@ TEST(FirstFit, OldestSufficientRoom) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sequences

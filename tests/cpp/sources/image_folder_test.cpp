@@ -8,7 +8,7 @@
 #include "../scratch_folder.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST(ImageFolder, AClassThatCannotBeLookedAt) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -16,12 +16,12 @@
 #include "sources/line_files.h"
 #include "sources/line_reader.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 using Texts = std::vector<std::string>;
 
-class Memory final : public ByteSource {
+class Memory final : public io::ByteSource {
  public:
   explicit Memory(std::string text) : text_(std::move(text)) {}
   const std::string& name() const override { return name_; }
@@ -36,7 +36,7 @@ class Memory final : public ByteSource {
 };
 
 // So large that it cannot be in memory: zeros, but for newlines at the given places.
-class Sparse final : public ByteSource {
+class Sparse final : public io::ByteSource {
  public:
   Sparse(int64_t size, std::vector<int64_t> newlines) : size_(size), newlines_(std::move(newlines)) {}
   const std::string& name() const override { return name_; }
@@ -53,7 +53,7 @@ class Sparse final : public ByteSource {
   const std::string name_ = "sparse";
 };
 
-LineIndex built(const std::shared_ptr<const ByteSource>& source, bool keep_blank = false, int64_t step = 1 << 20) {
+LineIndex built(const std::shared_ptr<const io::ByteSource>& source, bool keep_blank = false, int64_t step = 1 << 20) {
   LineIndexBuilder builder(source, keep_blank);
   while (builder.step(step)) {
   }
@@ -84,7 +84,7 @@ Texts split(std::string text, bool keep_blank) {
   return lines;
 }
 
-Texts read_all(const std::shared_ptr<const ByteSource>& source, bool keep_blank, size_t block, int64_t most = 1 << 20) {
+Texts read_all(const std::shared_ptr<const io::ByteSource>& source, bool keep_blank, size_t block, int64_t most = 1 << 20) {
   LineReader reader(source, keep_blank, most);
   Texts lines;
   std::vector<LineReader::Line> found;
@@ -187,7 +187,7 @@ TEST(LineIndex, RefusesWhatHasNoLines) {
 
 TEST(LineFiles, BatchesInAnyOrder) {
   std::mt19937 random(3);
-  std::vector<std::shared_ptr<const ByteSource>> sources;
+  std::vector<std::shared_ptr<const io::ByteSource>> sources;
   std::vector<std::shared_ptr<const LineIndex>> indexes;
   Texts expected;
   for (int f = 0; f < 4; ++f) {
@@ -228,7 +228,7 @@ TEST(LineFiles, AFileThatShrank) {
   const ScratchFolder folder;
   const std::string path = folder.write("a.txt");
   std::ofstream(path) << "aaaa\nbbbb\ncccc\n";
-  const auto source = open_local_file(path);
+  const auto source = io::open_local_file(path);
   const LineFiles files({source}, {std::make_shared<LineIndex>(built(source))}, 100);
   std::ofstream(path, std::ios::trunc) << "aaaa\n";
   LineBatch batch;
@@ -237,4 +237,4 @@ TEST(LineFiles, AFileThatShrank) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -36,4 +36,4 @@ TEST(NameOrder, SequencesThatOnlyLookLikeUtf8) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

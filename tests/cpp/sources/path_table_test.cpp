@@ -5,7 +5,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 TEST(PathTable, KeepsStringsApart) {
@@ -43,4 +43,4 @@ TEST(PathTable, IsCompact) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

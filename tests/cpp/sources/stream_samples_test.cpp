@@ -11,12 +11,12 @@
 #include "../tar_bytes.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 using tar_bytes::memory;
 
-StreamSamples::Sample sample_of(const std::shared_ptr<const ByteSource>& source, int64_t number) {
+StreamSamples::Sample sample_of(const std::shared_ptr<const io::ByteSource>& source, int64_t number) {
   return {source, number % 90, 10, std::to_string(number) + ".jpg", number * 3, static_cast<uint32_t>(number % 5)};
 }
 
@@ -30,7 +30,7 @@ TEST(StreamSamples, TicketsAreNeverUsedAgain) {
   EXPECT_EQ(source.use_count(), 3);
   samples.drop_before(2);
   EXPECT_EQ(samples.held(), 2);
-  FileBuffer buffer;
+  io::FileBuffer buffer;
   EXPECT_THROW(samples.read(2, buffer), Error);
   EXPECT_THROW(samples.name(5), Error);
   EXPECT_THROW(samples.name(-1), Error);
@@ -38,7 +38,7 @@ TEST(StreamSamples, TicketsAreNeverUsedAgain) {
   samples.drop_before(1000);
   EXPECT_EQ(samples.held(), 0);
   EXPECT_EQ(samples.add(sample_of(source, 5)), 5);
-  SampleKey key{.index = 5};
+  base::SampleKey key{.index = 5};
   samples.identify(key);
   EXPECT_EQ(key.index, 15);
   EXPECT_EQ(key.occurrence, 0u);
@@ -54,13 +54,13 @@ TEST(StreamSamples, ManyThreads) {
   std::vector<std::thread> threads;
   for (int64_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&] {
-      FileBuffer buffer;
+      io::FileBuffer buffer;
       for (;;) {
         const int64_t ticket = claimed++;
         if (ticket >= kSamples) return;
         while (added <= ticket) std::this_thread::yield();
         samples.read(ticket, buffer);
-        SampleKey key{.index = ticket};
+        base::SampleKey key{.index = ticket};
         samples.identify(key);
         const bool right = std::string(buffer.bytes().begin(), buffer.bytes().end()) == content.substr(ticket % 90, 10) &&
                            samples.name(ticket) == "shard.tar/" + std::to_string(ticket) + ".jpg" && key.index == ticket * 3;
@@ -82,4 +82,4 @@ TEST(StreamSamples, ManyThreads) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "sources/shard_reader.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 using namespace tar_bytes;
@@ -151,4 +151,4 @@ TEST(TarDamage, OtherPackersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

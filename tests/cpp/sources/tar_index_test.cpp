@@ -13,7 +13,7 @@
 #include "sources/shard_reader.h"
 #include "sources/tar_samples.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 using namespace tar_bytes;
@@ -190,7 +190,7 @@ TEST(TarSamples, OneFileOfEachSampleOfAllShards) {
   }
   const TarSamples samples(shards, {"jpg", "png"});
   ASSERT_EQ(samples.size(), 3);
-  FileBuffer buffer;
+  io::FileBuffer buffer;
   std::string all;
   for (int64_t i = 0; i < 3; ++i) {
     samples.read(i, buffer);
@@ -210,4 +210,4 @@ TEST(TarSamples, OneFileOfEachSampleOfAllShards) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

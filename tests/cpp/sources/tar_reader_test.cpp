@@ -11,7 +11,7 @@
 #include "sources/shard_reader.h"
 #include "../tar_bytes.h"
 
-namespace millrace {
+namespace millrace::sources {
 namespace {
 
 using namespace tar_bytes;
@@ -28,7 +28,7 @@ struct Read {
 Read read_all(const std::string& archive) {
   Read read;
   try {
-    TarReader tar(open_stream(memory(archive)), "shard.tar");
+    TarReader tar(io::open_stream(memory(archive)), "shard.tar");
     for (TarEntry entry; tar.next(entry);) {
       std::string content(static_cast<size_t>(entry.size), '\0');
       tar.read({reinterpret_cast<uint8_t*>(content.data()), content.size()});
@@ -183,7 +183,7 @@ TEST(TarReader, ContentInPiecesAndNotAtAll) {
   const std::string content = noise(100'000);
   const std::string archive = entry("a", content) + entry("b", content) + entry("c", content) + kEnd;
   for (const std::string& bytes : {archive, gzip(archive), zstd(archive)}) {
-    TarReader tar(open_stream(memory(bytes)), "shard.tar");
+    TarReader tar(io::open_stream(memory(bytes)), "shard.tar");
     TarEntry entry;
     ASSERT_TRUE(tar.next(entry));
     ASSERT_TRUE(tar.next(entry));
@@ -231,4 +231,4 @@ TEST(ShardReader, FilterRenamesAndLeavesOut) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sources

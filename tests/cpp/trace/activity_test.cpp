@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-namespace millrace {
+namespace millrace::trace {
 namespace {
 
 TEST(Activity, TellsSampleStepAndSince) {
@@ -57,4 +57,4 @@ TEST(Activity, MomentsAreWhole) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::trace

@@ -6,7 +6,7 @@
 
 #include "trace/stage_times.h"
 
-namespace millrace {
+namespace millrace::trace {
 namespace {
 
 std::vector<std::string> seen;
@@ -28,4 +28,4 @@ TEST(Range, StagesAreRangesWhileSomebodyAsks) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::trace

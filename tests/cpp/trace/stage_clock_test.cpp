@@ -14,7 +14,7 @@
 #include "trace/stage_clock.h"
 #include "trace/stage_times.h"
 
-namespace millrace {
+namespace millrace::trace {
 namespace {
 
 using std::chrono::milliseconds;
@@ -217,7 +217,7 @@ TEST(StageClock, AKilledProcessLeavesARowThatCanBeRead) {
   std::this_thread::sleep_for(milliseconds(5));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  row.end_for_it(now_ns());
+  row.end_for_it(base::now_ns());
   const StageReading seen = read_row(row);
   EXPECT_EQ(seen.stage, Stage::ended);
   EXPECT_GE(sum(seen.wall_ns), 5'000'000);
@@ -238,4 +238,4 @@ TEST(StageClock, AForkedChildIsAttachedToNothing) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::trace

@@ -7,7 +7,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 std::string refusal(const std::vector<TransformSpec>& chain) {
@@ -72,6 +72,8 @@ TEST(Chain, RefusesWrongArguments) {
   expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .scale_min = 0.9, .scale_max = 0.1}, ToTensor{}}, {"scale"});
   expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .ratio_min = 0}, ToTensor{}}, {"ratio"});
   expect_refusal({Resize{.height = 8, .width = 8, .max_size = 9}, ToTensor{}}, {"max_size should only be passed if size"});
+  expect_refusal({Resize{.height = 8, .interpolation = Interpolation::nearest, .of_tensor = true}, ToTensor{}},
+                 {"bilinear or bicubic; resize to the nearest before"});
   expect_refusal({Resize{.height = 8, .max_size = 8}, ToTensor{}}, {"max_size = 8 must be strictly greater"});
   expect_refusal({RandomCrop{.height = 8, .width = 8, .padding = {0, -1, 0, 0}}, ToTensor{}}, {"padding must be >= 0"});
   expect_refusal({ColorJitter{.brightness = Range{-1, 1}}, ToTensor{}},
@@ -94,4 +96,4 @@ TEST(Chain, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -12,7 +12,7 @@
 #include "base/geometry.h"
 #include "hwy/highway.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 using Pixels = std::vector<uint8_t>;
@@ -25,22 +25,22 @@ class ColorKernelTest : public testing::TestWithParam<int64_t> {
 
   // Memory of exactly the pixels' size, so that the address sanitizer sees any access outside.
   Pixels random_row() {
-    Pixels row((1 + random_() % 70) * kPixelBytes);
+    Pixels row((1 + random_() % 70) * base::kPixelBytes);
     for (uint8_t& byte : row) byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
     return row;
   }
 
   // Both into another row and in place; the fourth bytes mean nothing.
   static void expect_same(const Pixels& row, const Kernel& kernel, const Kernel& scalar) {
-    const auto width = static_cast<int32_t>(row.size() / kPixelBytes);
+    const auto width = static_cast<int32_t>(row.size() / base::kPixelBytes);
     Pixels expected(row.size()), got(row.size()), in_place = row;
     scalar(row.data(), width, expected.data());
     kernel(row.data(), width, got.data());
     kernel(in_place.data(), width, in_place.data());
-    for (size_t i = 0; i < row.size(); i += kPixelBytes) {
+    for (size_t i = 0; i < row.size(); i += base::kPixelBytes) {
       ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0)
-          << "(" << +row[i] << ", " << +row[i + 1] << ", " << +row[i + 2] << "), pixel " << i / kPixelBytes << " of " << width;
-      ASSERT_EQ(std::memcmp(&in_place[i], &expected[i], 3), 0) << "in place, pixel " << i / kPixelBytes << " of " << width;
+          << "(" << +row[i] << ", " << +row[i + 1] << ", " << +row[i + 2] << "), pixel " << i / base::kPixelBytes << " of " << width;
+      ASSERT_EQ(std::memcmp(&in_place[i], &expected[i], 3), 0) << "in place, pixel " << i / base::kPixelBytes << " of " << width;
     }
   }
 
@@ -58,7 +58,7 @@ TEST_P(ColorKernelTest, Blends) {
     expect_same(
         row, [=](const uint8_t* in, int32_t width, uint8_t* out) { blend_with_grey(in, width, factor, out); },
         [=](const uint8_t* in, int32_t width, uint8_t* out) { scalar::blend_with_grey(in, width, factor, out); });
-    const auto width = static_cast<int32_t>(row.size() / kPixelBytes);
+    const auto width = static_cast<int32_t>(row.size() / base::kPixelBytes);
     ASSERT_EQ(sum_of_grey(row.data(), width), scalar::sum_of_grey(row.data(), width));
   }
 }
@@ -67,9 +67,9 @@ TEST_P(ColorKernelTest, Blends) {
 TEST_P(ColorKernelTest, ShiftsHues) {
   for (uint32_t shift = 0; shift < 256; shift += 5) {
     Pixels row = random_row();
-    row.resize(size_t{6007} * kPixelBytes);
-    for (size_t i = 0; i < row.size(); i += kPixelBytes) {
-      const uint32_t color = static_cast<uint32_t>(i / kPixelBytes * 2791 + shift * 7919) & 0xFFFFFF;
+    row.resize(size_t{6007} * base::kPixelBytes);
+    for (size_t i = 0; i < row.size(); i += base::kPixelBytes) {
+      const uint32_t color = static_cast<uint32_t>(i / base::kPixelBytes * 2791 + shift * 7919) & 0xFFFFFF;
       std::memcpy(&row[i], &color, 4);
     }
     expect_same(
@@ -93,4 +93,4 @@ std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy:
 INSTANTIATE_TEST_SUITE_P(Targets, ColorKernelTest, testing::ValuesIn(targets()), name_of);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -9,10 +9,10 @@
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
-SampleKey key(int64_t index) { return {.seed = 7, .epoch = 1, .index = index, .occurrence = 0}; }
+base::SampleKey key(int64_t index) { return {.seed = 7, .epoch = 1, .index = index, .occurrence = 0}; }
 
 TEST(DrawParams, IsAPureFunctionOfTheKey) {
   const Chain chain = check_chain({RandomResizedCrop{.height = 8, .width = 8}, HorizontalFlip{}, ToTensor{}});
@@ -28,7 +28,7 @@ TEST(DrawParams, ResizedCropsHaveTorchvisionsDistribution) {
   const int n = 20'000;
   double area = 0, log_ratio = 0;
   for (int i = 0; i < n; ++i) {
-    const Rect box = draw_params(chain, {2000, 2000}, 1, key(i)).ops[0].box;
+    const base::Rect box = draw_params(chain, {2000, 2000}, 1, key(i)).ops[0].box;
     ASSERT_GE(box.left, 0);
     ASSERT_GE(box.top, 0);
     ASSERT_LE(box.right(), 2000);
@@ -47,16 +47,16 @@ TEST(DrawParams, ResizedCropsHaveTorchvisionsDistribution) {
 
 TEST(DrawParams, FallsBackToTheCentralBoxOfAnAllowedRatio) {
   const Chain chain = check_chain({RandomResizedCrop{.height = 8, .width = 8, .scale_min = 4, .scale_max = 4}, ToTensor{}});
-  EXPECT_EQ(draw_params(chain, {100, 100}, 1, key(0)).ops[0].box, (Rect{0, 0, 100, 100}));
-  EXPECT_EQ(draw_params(chain, {300, 90}, 1, key(0)).ops[0].box, (Rect{90, 0, 120, 90}));
-  EXPECT_EQ(draw_params(chain, {90, 300}, 1, key(0)).ops[0].box, (Rect{0, 90, 90, 120}));
+  EXPECT_EQ(draw_params(chain, {100, 100}, 1, key(0)).ops[0].box, (base::Rect{0, 0, 100, 100}));
+  EXPECT_EQ(draw_params(chain, {300, 90}, 1, key(0)).ops[0].box, (base::Rect{90, 0, 120, 90}));
+  EXPECT_EQ(draw_params(chain, {90, 300}, 1, key(0)).ops[0].box, (base::Rect{0, 90, 90, 120}));
 }
 
 TEST(DrawParams, CropsReachEveryPlaceEquallyOften) {
   const Chain chain = check_chain({RandomCrop{.height = 4, .width = 4, .padding = {1, 1, 1, 1}}, ToTensor{}});
   std::map<std::pair<int, int>, int> seen;
   for (int i = 0; i < 9000; ++i) {
-    const Rect box = draw_params(chain, {4, 4}, 1, key(i)).ops[0].box;
+    const base::Rect box = draw_params(chain, {4, 4}, 1, key(i)).ops[0].box;
     ++seen[{box.left, box.top}];
   }
   ASSERT_EQ(seen.size(), 9u);
@@ -90,7 +90,7 @@ TEST(DrawParams, KnowsTheSizeAtEachStep) {
   const SampleParams params = draw_params(chain, {300, 200}, 6, key(0));
   ASSERT_EQ(params.ops.size(), 2u);
   EXPECT_EQ(params.ops[0].orientation, 6);
-  EXPECT_EQ(params.ops[1].box, (Rect{0, 0, 10, 20}));
+  EXPECT_EQ(params.ops[1].box, (base::Rect{0, 0, 10, 20}));
 }
 
 TEST(DrawParams, JittersInEveryOrderOfTheAskedForProperties) {
@@ -167,4 +167,4 @@ TEST(AffineMatrix, RightAnglesAreExact) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

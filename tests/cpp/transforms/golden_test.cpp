@@ -9,7 +9,7 @@
 #include "transforms/image_pipeline.h"
 #include "transforms/placed_steps.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 struct Golden {
@@ -27,13 +27,13 @@ const Golden kGolden[] = {
 };
 
 std::vector<uint8_t> picture_of(int32_t width, int32_t height) {
-  std::vector<uint8_t> pixels(size_t(width) * height * kPixelBytes, 0xEE);
+  std::vector<uint8_t> pixels(size_t(width) * height * base::kPixelBytes, 0xEE);
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x)
       for (int64_t c = 0; c < 3; ++c) {
         const int64_t noise = (x * 2654435761 + y * 40503 + c * 97) % 4294967296 >> 7;
         const int64_t value = (x / 9 + y / 7) % 3 == 0 ? noise : x * 5 + y * 3 + c * 40;
-        pixels[(y * width + x) * kPixelBytes + c] = static_cast<uint8_t>(value);
+        pixels[(y * width + x) * base::kPixelBytes + c] = static_cast<uint8_t>(value);
       }
   return pixels;
 }
@@ -145,18 +145,18 @@ TEST_P(GoldenTest, GivesPillowsBytes) {
 
   // Only the region, in memory of exactly its size: a read outside of it is the address sanitizer's to find.
   const std::vector<uint8_t> picture = picture_of(golden.width, golden.height);
-  const Rect r = need.region;
-  std::vector<uint8_t> region(size_t(r.width) * r.height * kPixelBytes);
+  const base::Rect r = need.region;
+  std::vector<uint8_t> region(size_t(r.width) * r.height * base::kPixelBytes);
   for (int32_t y = 0; y < r.height; ++y) {
-    const auto* row = picture.data() + (size_t(r.top + y) * golden.width + r.left) * kPixelBytes;
-    std::copy(row, row + r.width * kPixelBytes, region.data() + size_t(y) * r.width * kPixelBytes);
+    const auto* row = picture.data() + (size_t(r.top + y) * golden.width + r.left) * base::kPixelBytes;
+    std::copy(row, row + r.width * base::kPixelBytes, region.data() + size_t(y) * r.width * base::kPixelBytes);
   }
   std::vector<uint8_t> out(size_t(3) * golden.out_height * golden.out_width);
-  pipeline->apply({region.data(), r.width, r.height, r.width * kPixelBytes}, *scratch, out.data());
+  pipeline->apply({region.data(), r.width, r.height, r.width * base::kPixelBytes}, *scratch, out.data());
   EXPECT_EQ(checksum_of(out), golden.checksum) << golden.chain;
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, GoldenTest, testing::ValuesIn(kGolden));
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -13,19 +13,19 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 struct Picture {
   std::vector<uint8_t> pixels;
-  ImageView view;
-  Picture(int32_t width, int32_t height) : pixels(size_t(width) * height * kPixelBytes) {
+  base::ImageView view;
+  Picture(int32_t width, int32_t height) : pixels(size_t(width) * height * base::kPixelBytes) {
     for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 11);
-    view = {pixels.data(), width, height, width * kPixelBytes};
+    view = {pixels.data(), width, height, width * base::kPixelBytes};
   }
-  ImageView part(Rect r) const { return {view.row(r.top) + r.left * kPixelBytes, r.width, r.height, view.stride_bytes}; }
+  base::ImageView part(base::Rect r) const { return {view.row(r.top) + r.left * base::kPixelBytes, r.width, r.height, view.stride_bytes}; }
 };
 
 std::vector<float> run(const ImagePipeline& pipeline, const Picture& picture, int64_t index, ImagePipeline::Scratch& scratch) {
@@ -43,7 +43,7 @@ TEST(ImagePipeline, KnowsItsShape) {
   EXPECT_EQ(shape({Resize{.height = 256}, CenterCrop{224, 200}, HorizontalFlip{}, ToTensor{}}), (OutputShape{3, 224, 200}));
   EXPECT_EQ(shape({CenterCrop{30, 20}, Resize{.height = 10}, ToTensor{}}), (OutputShape{3, 15, 10}));
   const auto pipeline = ImagePipeline::create({ToTensor{OutputType::bf16}});
-  EXPECT_EQ(pipeline->output_type(), DType::bf16);
+  EXPECT_EQ(pipeline->output_type(), base::DType::bf16);
   EXPECT_FALSE(pipeline->needs_orientation());
 }
 
@@ -52,12 +52,12 @@ TEST(ImagePipeline, MovesPixelsUnchanged) {
   const Picture picture(37, 5);
   const auto scratch = ImagePipeline::make_scratch();
   const auto need = pipeline->plan(37, 5, {}, *scratch);
-  EXPECT_EQ(need.region, (Rect{0, 0, 37, 5}));
+  EXPECT_EQ(need.region, (base::Rect{0, 0, 37, 5}));
   std::vector<uint8_t> out(3 * 5 * 37);
   pipeline->apply(picture.view, *scratch, out.data());
   for (int c = 0; c < 3; ++c)
     for (int y = 0; y < 5; ++y)
-      for (int x = 0; x < 37; ++x) ASSERT_EQ(out[(c * 5 + y) * 37 + x], picture.pixels[(y * 37 + x) * kPixelBytes + c]);
+      for (int x = 0; x < 37; ++x) ASSERT_EQ(out[(c * 5 + y) * 37 + x], picture.pixels[(y * 37 + x) * base::kPixelBytes + c]);
 }
 
 TEST(ImagePipeline, WritesOnlyItsRowWhateverItsAlignment) {
@@ -116,10 +116,10 @@ TEST(ImagePipeline, ReadsOnlyItsRegion) {
     std::vector<float> results[2];
     for (const auto& [scratch, result] : {std::pair(shared.get(), &results[0]), std::pair(fresh.get(), &results[1])}) {
       const auto need = pipeline->plan(picture.view.width, picture.view.height, params, *scratch);
-      std::vector<uint8_t> region(size_t(need.region.width) * need.region.height * kPixelBytes);
-      const ImageView view{region.data(), need.region.width, need.region.height, need.region.width * kPixelBytes};
-      const ImageView part = picture.part(need.region);
-      for (int32_t y = 0; y < view.height; ++y) std::memcpy(view.row(y), part.row(y), size_t(view.width) * kPixelBytes);
+      std::vector<uint8_t> region(size_t(need.region.width) * need.region.height * base::kPixelBytes);
+      const base::ImageView view{region.data(), need.region.width, need.region.height, need.region.width * base::kPixelBytes};
+      const base::ImageView part = picture.part(need.region);
+      for (int32_t y = 0; y < view.height; ++y) std::memcpy(view.row(y), part.row(y), size_t(view.width) * base::kPixelBytes);
       result->resize(size_t(3) * need.shape.height * need.shape.width);
       pipeline->apply(view, *scratch, result->data());
     }
@@ -162,4 +162,4 @@ TEST(ImagePipeline, RefusesPicturesAndRegionsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

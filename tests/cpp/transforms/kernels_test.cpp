@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 #include "transforms/pixel_buffer.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 class KernelTest : public testing::TestWithParam<int64_t> {
@@ -23,7 +23,7 @@ class KernelTest : public testing::TestWithParam<int64_t> {
 
   // Memory of exactly the pixels' size, so that the address sanitizer sees any read outside.
   std::vector<uint8_t> random_row(int32_t width) {
-    std::vector<uint8_t> row(size_t(width) * kPixelBytes);
+    std::vector<uint8_t> row(size_t(width) * base::kPixelBytes);
     for (uint8_t& byte : row) byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
     return row;
   }
@@ -35,14 +35,14 @@ class KernelTest : public testing::TestWithParam<int64_t> {
     std::vector<int32_t> indices(1 + below(70));
     for (int32_t& i : indices) i = below(8) ? below(out_size) : -1;
     Taps taps;
-    make_taps({any_interpolation(), in_size, out_size, indices, 0, in_size, below(2) == 1}, taps);
+    make_taps({any_interpolation(), in_size, out_size, indices, 0, in_size, below(2) == 1, below(2) == 1}, taps);
     return taps;
   }
 
   // Compares the three bytes that mean something.
   static void expect_same_pixels(const uint8_t* a, const uint8_t* b, int32_t width) {
     for (int32_t x = 0; x < width; ++x)
-      ASSERT_EQ(std::memcmp(a + x * kPixelBytes, b + x * kPixelBytes, 3), 0) << "pixel " << x << " of " << width;
+      ASSERT_EQ(std::memcmp(a + x * base::kPixelBytes, b + x * base::kPixelBytes, 3), 0) << "pixel " << x << " of " << width;
   }
 
   std::mt19937 random_{GetParam() > 0 ? 5u : 6u};
@@ -67,7 +67,7 @@ TEST_P(KernelTest, ResampleRows) {
     const int n = 1 + below(kRowGroup);
     std::vector<std::vector<uint8_t>> rows;
     PixelBuffer got_buffer, expected_buffer;
-    const ImageView got = got_buffer.resize(taps.count, kRowGroup), expected = expected_buffer.resize(taps.count, kRowGroup);
+    const base::ImageView got = got_buffer.resize(taps.count, kRowGroup), expected = expected_buffer.resize(taps.count, kRowGroup);
     const uint8_t* in[kRowGroup];
     uint8_t *got_rows[kRowGroup], *expected_rows[kRowGroup];
     for (int r = 0; r < n; ++r) {
@@ -88,7 +88,7 @@ TEST_P(KernelTest, VeryManyTaps) {
   for (const int32_t in_size : {3000, 4110, 4112, 9000, 20000}) {
     Taps taps;
     make_taps({Interpolation::bicubic, in_size, 1, first, 0, in_size, false}, taps);
-    const std::vector<uint8_t> white(size_t(in_size) * kPixelBytes, 255);
+    const std::vector<uint8_t> white(size_t(in_size) * base::kPixelBytes, 255);
     const uint8_t* const row = white.data();
     PixelBuffer buffer;
     uint8_t* const out = buffer.resize(32, 1).data;
@@ -136,13 +136,13 @@ TEST_P(KernelTest, StoreRowGivesTheTable) {
         ValueTable table = make_value_table({type, multiply}, normalize);
         table.math_is_exact = math_gives_table(table);
         const std::vector<uint8_t> row = random_row(width);
-        const size_t plane = width * dtype_bytes(table.type);
+        const size_t plane = width * base::dtype_bytes(table.type);
         std::vector<std::byte> got(3 * plane), expected(3 * plane);
         void* const got_planes[3] = {&got[0], &got[plane], &got[2 * plane]};
         void* const expected_planes[3] = {&expected[0], &expected[plane], &expected[2 * plane]};
         store_row(row.data(), width, table, got_planes);
         scalar::store_row(row.data(), width, table, expected_planes);
-        ASSERT_EQ(got, expected) << dtype_name(table.type) << " width " << width;
+        ASSERT_EQ(got, expected) << base::dtype_name(table.type) << " width " << width;
       }
 }
 
@@ -167,4 +167,4 @@ std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy:
 INSTANTIATE_TEST_SUITE_P(Targets, KernelTest, testing::ValuesIn(targets()), name_of);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

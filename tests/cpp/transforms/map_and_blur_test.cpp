@@ -14,7 +14,7 @@
 #include "transforms/blur_kernels.h"
 #include "transforms/erase.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 class MapAndBlurTest : public testing::TestWithParam<int64_t> {
@@ -37,8 +37,8 @@ class MapAndBlurTest : public testing::TestWithParam<int64_t> {
 TEST_P(MapAndBlurTest, SmoothMaps) {
   for (int round = 0; round < 1000; ++round) {
     const int32_t width = 1 + below(40), height = 1 + below(40);
-    std::vector<uint8_t> pixels = random_bytes(size_t(width) * height * kPixelBytes);
-    const ImageView window{pixels.data(), width, height, width * kPixelBytes};
+    std::vector<uint8_t> pixels = random_bytes(size_t(width) * height * base::kPixelBytes);
+    const base::ImageView window{pixels.data(), width, height, width * base::kPixelBytes};
     // The window is the whole picture, or lies somewhere inside.
     const int32_t left = below(2) * below(9), top = below(2) * below(9);
     const AffineMap map{{within(-2, 2), within(-2, 2), within(-9, 49), within(-2, 2), within(-2, 2), within(-9, 49)},
@@ -47,28 +47,28 @@ TEST_P(MapAndBlurTest, SmoothMaps) {
     std::vector<int32_t> columns(1 + below(50));
     for (int32_t& column : columns) column = below(60) - 1;
     const int32_t row = below(60);
-    std::vector<uint8_t> got(columns.size() * kPixelBytes), expected(got.size());
+    std::vector<uint8_t> got(columns.size() * base::kPixelBytes), expected(got.size());
     map_smooth(map, window, columns, row, got.data());
     scalar::map_smooth(map, window, columns, row, expected.data());
-    for (size_t i = 0; i < got.size(); i += kPixelBytes)
-      ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0) << "round " << round << ", pixel " << i / kPixelBytes;
+    for (size_t i = 0; i < got.size(); i += base::kPixelBytes)
+      ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0) << "round " << round << ", pixel " << i / base::kPixelBytes;
   }
 }
 
 TEST_P(MapAndBlurTest, Blurs) {
   for (int round = 0; round < 300; ++round) {
     const size_t down = 1 + 2 * below(6), along = 1 + 2 * below(6), width = along + below(40);
-    const std::vector<uint8_t> rows = random_bytes(down * width * kPixelBytes);
+    const std::vector<uint8_t> rows = random_bytes(down * width * base::kPixelBytes);
     std::vector<float> weights(std::max(down, along));
     for (float& weight : weights) weight = static_cast<float>(within(0, 2.0 / down));
-    const auto stride = static_cast<ptrdiff_t>(width) * kPixelBytes;
-    std::vector<float> got(width * kPixelBytes), expected(got.size());
+    const auto stride = static_cast<ptrdiff_t>(width) * base::kPixelBytes;
+    std::vector<float> got(width * base::kPixelBytes), expected(got.size());
     weigh_down(rows.data(), stride, std::span(weights).first(down), 0, got.size(), got.data());
     scalar::weigh_down(rows.data(), stride, std::span(weights).first(down), 0, got.size(), expected.data());
     ASSERT_EQ(got, expected);
-    std::vector<uint8_t> got_bytes((width - along + 1) * kPixelBytes), expected_bytes(got_bytes.size());
-    weigh_along(got.data(), kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(), got_bytes.data());
-    scalar::weigh_along(got.data(), kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(), expected_bytes.data());
+    std::vector<uint8_t> got_bytes((width - along + 1) * base::kPixelBytes), expected_bytes(got_bytes.size());
+    weigh_along(got.data(), base::kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(), got_bytes.data());
+    scalar::weigh_along(got.data(), base::kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(), expected_bytes.data());
     ASSERT_EQ(got_bytes, expected_bytes);
   }
 }
@@ -101,10 +101,10 @@ TEST(Noise, IsNormalAndAFunctionOfItsKey) {
 
 TEST(Erase, TouchesItsRectangleAlone) {
   const RandomErasing numbers{.value = {1, 2, 3}}, noise{.value = {}};
-  const Rect box{2, 1, 3, 2};
+  const base::Rect box{2, 1, 3, 2};
   std::vector<float> row(3 * 5 * 6, 9.0f);
   const Erasure erasures[] = {{box, &noise, 77}, {{2, 1, 3, 1}, &numbers, 0}};
-  erase(erasures, {6, 5}, DType::f32, row.data());
+  erase(erasures, {6, 5}, base::DType::f32, row.data());
   for (int c = 0; c < 3; ++c)
     for (int y = 0; y < 5; ++y)
       for (int x = 0; x < 6; ++x) {
@@ -116,4 +116,4 @@ TEST(Erase, TouchesItsRectangleAlone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

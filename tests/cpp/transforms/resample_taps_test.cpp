@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 std::vector<int32_t> range(int32_t n) {
@@ -51,6 +51,35 @@ TEST(Taps, CubicHasNegativeWeightsThatSplitExactly) {
   EXPECT_LT(*std::min_element(weights.begin(), weights.end()), 0);
 }
 
+TEST(Taps, TensorsHaveWeightsOfSixteenBits) {
+  // The largest weight, 3/7 at the border, leaves room for 16 fractional bits: 3/7 * 2^16 < 2^15.
+  EXPECT_EQ(tensor_weight_bits(Interpolation::bilinear, 8, 4), 16);
+  EXPECT_EQ(tensor_weight_bits(Interpolation::bilinear, 8, 8), 14);  // a weight of one
+  EXPECT_EQ(tensor_weight_bits(Interpolation::bilinear, 1 << 20, 1), kWeightBits);
+  Taps taps;
+  const auto indices = range(4);
+  make_taps({Interpolation::bilinear, 8, 4, indices, 0, 8, false, true}, taps);
+  EXPECT_EQ(dense(taps, 0), (std::vector<int32_t>{28087 << 6, 28087 << 6, 9362 << 6, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(dense(taps, 1), dense(taps_of(Interpolation::bilinear, 8, 4), 1));  // eighths need no more bits
+}
+
+TEST(Taps, TensorsOfEverySizeSumToOneButForRounding) {
+  for (const auto interpolation : {Interpolation::bilinear, Interpolation::bicubic})
+    for (int32_t in = 1; in < 40; in += 3)
+      for (int32_t out = 1; out < 40; out += 2) {
+        Taps taps;
+        const auto indices = range(out);
+        make_taps({interpolation, in, out, indices, 0, in, true, true}, taps);
+        const int lost = kWeightBits - tensor_weight_bits(interpolation, in, out);
+        for (int32_t o = 0; o < out; ++o) {
+          const auto weights = dense(taps, o);
+          EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), int64_t{0}), 1 << kWeightBits, int64_t{in} << lost);
+          for (const int32_t weight : weights) EXPECT_EQ(weight % (1 << lost), 0);
+          EXPECT_LT(*std::max_element(weights.begin(), weights.end()) >> lost, 1 << 15);
+        }
+      }
+}
+
 TEST(Taps, EverySizeSumsToOneAndStaysInside) {
   for (const auto interpolation : {Interpolation::bilinear, Interpolation::bicubic})
     for (int32_t in = 1; in < 40; in += 3)
@@ -90,4 +119,4 @@ TEST(Taps, AWindowSeesTheSameWeights) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

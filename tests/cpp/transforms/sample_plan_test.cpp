@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 using Kind = OpParams::Kind;
@@ -17,10 +17,10 @@ SamplePlan plan_of(const std::vector<TransformSpec>& specs, PictureSize stored, 
   return plan;
 }
 
-SampleParams box_of(Rect box) { return {{{.kind = Kind::resized_crop, .op = 0, .box = box}}}; }
+SampleParams box_of(base::Rect box) { return {{{.kind = Kind::resized_crop, .op = 0, .box = box}}}; }
 
 TEST(SamplePlan, ResizedCropNeedsItsBoxAlone) {
-  const Rect box{30, 20, 200, 150};
+  const base::Rect box{30, 20, 200, 150};
   const SamplePlan plan = plan_of({RandomResizedCrop{.height = 64, .width = 64}, ToTensor{}}, {500, 375}, box_of(box));
   EXPECT_EQ(plan.region, box);
   EXPECT_EQ(plan.out, (PictureSize{64, 64}));
@@ -45,7 +45,7 @@ TEST(SamplePlan, FlipsCostNoStage) {
   const std::vector<TransformSpec> chain{HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{}, ToTensor{}};
   const SamplePlan plan = plan_of(chain, {50, 40}, params);
   EXPECT_EQ(plan.stage_count, 1u);
-  EXPECT_EQ(plan.region, (Rect{0, 0, 50, 40}));
+  EXPECT_EQ(plan.region, (base::Rect{0, 0, 50, 40}));
 }
 
 TEST(SamplePlan, OnlyWhatTapsCannotExpressIsCopied) {
@@ -73,7 +73,7 @@ TEST(SamplePlan, RegionIsNeverEmpty) {
   const SampleParams all_padding{{{.kind = Kind::crop, .op = 0, .box = {0, 0, 8, 8}}}};
   const std::vector<TransformSpec> chain{RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}}, ToTensor{}};
   const SamplePlan plan = plan_of(chain, {10, 10}, all_padding);
-  EXPECT_EQ(plan.region, (Rect{0, 0, 1, 1}));
+  EXPECT_EQ(plan.region, (base::Rect{0, 0, 1, 1}));
   EXPECT_TRUE(plan.stage(0).has_fill);
 }
 
@@ -112,16 +112,16 @@ TEST(SamplePlan, ColoursCostNoStageWhereListsCommuteWithThem) {
   ASSERT_EQ(plan.stage(0).colors.size(), 2u);
   EXPECT_EQ(plan.stage(0).colors[0].op, ColorOp::contrast);
   EXPECT_EQ(plan.stage(0).colors[1].op, ColorOp::hue);
-  EXPECT_EQ(plan.region, (Rect{30, 20, 200, 150}));
+  EXPECT_EQ(plan.region, (base::Rect{30, 20, 200, 150}));
 }
 
 TEST(SamplePlan, OnlyContrastNeedsWhatACropCutsOff) {
   const std::vector<TransformSpec> chain{ColorJitter{}, CenterCrop{20, 20}, ToTensor{}};
   const SamplePlan hue = plan_of(chain, {100, 80}, {{jitter(0, ColorOp::hue)}});
-  EXPECT_EQ(hue.region, (Rect{40, 30, 20, 20}));
+  EXPECT_EQ(hue.region, (base::Rect{40, 30, 20, 20}));
   EXPECT_EQ(hue.stage_count, 1u);
   const SamplePlan contrast = plan_of(chain, {100, 80}, {{jitter(0, ColorOp::contrast)}});
-  EXPECT_EQ(contrast.region, (Rect{0, 0, 100, 80}));
+  EXPECT_EQ(contrast.region, (base::Rect{0, 0, 100, 80}));
   EXPECT_EQ(contrast.stage_count, 2u);
 }
 
@@ -135,7 +135,7 @@ TEST(SamplePlan, APaddingBehindAColourKeepsItsOwn) {
 
 TEST(SamplePlan, MapsNeedWhatTheirOutputsSee) {
   const std::vector<TransformSpec> chain{RandomRotation{{0, 0}, Interpolation::bilinear}, CenterCrop{20, 20}, ToTensor{}};
-  EXPECT_EQ(plan_of(chain, {100, 80}, {{map_by(0, {1, 0, 0, 0, 1, 0})}}).region, (Rect{40, 30, 20, 20}));
+  EXPECT_EQ(plan_of(chain, {100, 80}, {{map_by(0, {1, 0, 0, 0, 1, 0})}}).region, (base::Rect{40, 30, 20, 20}));
   const SamplePlan turned = plan_of(chain, {100, 80}, {{map_by(0, {0, 1, 10, -1, 0, 90})}});  // by a right angle
   EXPECT_EQ(turned.stage_count, 1u);  // it reads the decoded region itself
   EXPECT_EQ(turned.stage(0).kind, Stage::Kind::affine);
@@ -161,16 +161,16 @@ TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
   blur.applied = true;
   const GaussianBlur spec{.kernel_width = 7, .kernel_height = 5};
   const SamplePlan inside = plan_of({spec, CenterCrop{20, 30}, ToTensor{}}, {100, 80}, {{blur}});
-  EXPECT_EQ(inside.region, (Rect{32, 28, 36, 24}));
+  EXPECT_EQ(inside.region, (base::Rect{32, 28, 36, 24}));
   EXPECT_EQ(inside.stage_count, 1u);
   const SamplePlan whole = plan_of({spec, ToTensor{}}, {100, 80}, {{blur}});
-  EXPECT_EQ(whole.region, (Rect{0, 0, 100, 80}));
+  EXPECT_EQ(whole.region, (base::Rect{0, 0, 100, 80}));
   ASSERT_EQ(whole.stage_count, 2u);
   EXPECT_EQ(whole.stage(0).x.from[0], 3);
   EXPECT_EQ(whole.stage(1).in_width, 106);
   blur.applied = false;
   const SamplePlan without = plan_of({spec, CenterCrop{20, 30}, ToTensor{}}, {100, 80}, {{blur}});
-  EXPECT_EQ(without.region, (Rect{35, 30, 30, 20}));
+  EXPECT_EQ(without.region, (base::Rect{35, 30, 30, 20}));
 }
 
 TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
@@ -207,4 +207,4 @@ TEST(SamplePlan, RefusesTensorsBeyondThePixelLimit) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -4,7 +4,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 TEST(ResizedSize, FollowsTorchvisionsRounding) {
@@ -21,9 +21,9 @@ TEST(ResizedSize, RefusesSidesThatVanishOrExplode) {
 }
 
 TEST(CenterCropBox, RoundsHalvesToEvenAndPadsLikeTorchvision) {
-  EXPECT_EQ(center_crop_box({4, 4}, {9, 7}), (Rect{2, 2, 4, 4}));    // 2.5 -> 2, 1.5 -> 2
-  EXPECT_EQ(center_crop_box({4, 4}, {11, 5}), (Rect{4, 0, 4, 4}));   // 3.5 -> 4, 0.5 -> 0
-  EXPECT_EQ(center_crop_box({8, 9}, {4, 5}), (Rect{-2, -1, 9, 8}));  // padding left 5 // 2, top 3 // 2
+  EXPECT_EQ(center_crop_box({4, 4}, {9, 7}), (base::Rect{2, 2, 4, 4}));    // 2.5 -> 2, 1.5 -> 2
+  EXPECT_EQ(center_crop_box({4, 4}, {11, 5}), (base::Rect{4, 0, 4, 4}));   // 3.5 -> 4, 0.5 -> 0
+  EXPECT_EQ(center_crop_box({8, 9}, {4, 5}), (base::Rect{-2, -1, 9, 8}));  // padding left 5 // 2, top 3 // 2
 }
 
 TEST(PaddingOf, PadIfNeededAddsTheLackOnBothSides) {
@@ -35,4 +35,4 @@ TEST(PaddingOf, PadIfNeededAddsTheLackOnBothSides) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

@@ -5,7 +5,7 @@
 #include "millrace/error.h"
 #include "transforms/kernels.h"
 
-namespace millrace {
+namespace millrace::transforms {
 namespace {
 
 const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
@@ -55,4 +55,4 @@ TEST(ValueTable, KernelArithmeticIsOnlyForF32) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transforms

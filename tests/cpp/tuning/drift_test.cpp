@@ -12,7 +12,7 @@
 #include "tuning/drift_tracker.h"
 #include "tuning/field_stats.h"
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 using Draw = std::function<double(std::mt19937_64&, int64_t series)>;
@@ -23,13 +23,13 @@ struct Feed {
   std::vector<float> floats;
   std::vector<int64_t> wholes;
 
-  Feed(DType type, std::vector<int64_t> sizes, Draw drawn) : draw(std::move(drawn)) {
+  Feed(base::DType type, std::vector<int64_t> sizes, Draw drawn) : draw(std::move(drawn)) {
     view.type = type;
     view.sizes = std::move(sizes);
     view.strides.resize(view.sizes.size());
     int64_t stride = 1;
     for (size_t d = view.sizes.size(); d-- > 0; stride *= view.sizes[d]) view.strides[d] = stride;
-    (type == DType::f32 ? floats.resize(static_cast<size_t>(stride)) : wholes.resize(static_cast<size_t>(stride)));
+    (type == base::DType::f32 ? floats.resize(static_cast<size_t>(stride)) : wholes.resize(static_cast<size_t>(stride)));
   }
   SampledBatch next(std::mt19937_64& random, uint64_t turn) {
     const int64_t inner = view.sizes.size() == 4 ? view.sizes[2] * view.sizes[3] : 1, series = view.sizes.size() > 1 ? view.sizes[1] : 1;
@@ -85,9 +85,14 @@ double far(std::mt19937_64& random, int64_t) { return 1e6 + std::normal_distribu
 double geometric(std::mt19937_64& random, int64_t) { return static_cast<double>(std::geometric_distribution<int>(0.3)(random)); }
 
 TEST(Drift, CleanFeedsRaiseNothing) {
-  for (const auto& [draw, type] : std::vector<std::pair<Draw, DType>>{{normal, DType::f32}, {cauchy, DType::f32}, {lognormal, DType::f32},
-                                                                       {rare, DType::f32}, {constant, DType::f32}, {far, DType::f32},
-                                                                       {geometric, DType::i64}, {rare, DType::i64}})
+  for (const auto& [draw, type] : std::vector<std::pair<Draw, base::DType>>{{normal, base::DType::f32},
+                                                                            {cauchy, base::DType::f32},
+                                                                            {lognormal, base::DType::f32},
+                                                                            {rare, base::DType::f32},
+                                                                            {constant, base::DType::f32},
+                                                                            {far, base::DType::f32},
+                                                                            {geometric, base::DType::i64},
+                                                                            {rare, base::DType::i64}})
     for (const int64_t rows : {1, 3, 32})
       for (uint64_t seed = 0; seed < 3; ++seed) {
         const Feed feed(type, {rows, 4}, draw);
@@ -97,7 +102,7 @@ TEST(Drift, CleanFeedsRaiseNothing) {
 }
 
 TEST(Drift, EachChangeIsFoundOnce) {
-  const FeedStats reference = profile(Feed(DType::f32, {32, 4}, normal), 64, 1);
+  const FeedStats reference = profile(Feed(base::DType::f32, {32, 4}, normal), 64, 1);
   const std::vector<std::pair<std::string, Draw>> changes{
       {"mean", [](std::mt19937_64& r, int64_t s) { return normal(r, s) + (s == 2) * 0.5; }},
       {"spread", [](std::mt19937_64& r, int64_t s) { return normal(r, s) * (s == 2 ? 1.6 : 1); }},
@@ -106,7 +111,7 @@ TEST(Drift, EachChangeIsFoundOnce) {
       {"range", [](std::mt19937_64& r, int64_t s) { return s == 2 && std::bernoulli_distribution(0.1)(r) ? 50.0 : normal(r, s); }},
       {"histogram", [](std::mt19937_64& r, int64_t s) { return s == 2 ? (normal(r, s) > 0 ? 0.8 : -0.8) : normal(r, s); }}};
   for (const auto& [kind, draw] : changes) {
-    const auto alarms = watched(reference, Feed(DType::f32, {32, 4}, draw), 100, 5);
+    const auto alarms = watched(reference, Feed(base::DType::f32, {32, 4}, draw), 100, 5);
     EXPECT_TRUE(kinds(alarms).contains(kind)) << kind;
     EXPECT_EQ(alarms.size(), kinds(alarms).size()) << kind;
     for (const DriftAlarm& alarm : alarms) {
@@ -120,10 +125,10 @@ TEST(Drift, EachChangeIsFoundOnce) {
 }
 
 TEST(Drift, ClassesThatComeGoAndAppear) {
-  const Feed clean(DType::i64, {32}, [](std::mt19937_64& r, int64_t) { return std::discrete_distribution<int>({80, 15, 4, 1})(r); });
+  const Feed clean(base::DType::i64, {32}, [](std::mt19937_64& r, int64_t) { return std::discrete_distribution<int>({80, 15, 4, 1})(r); });
   const FeedStats reference = profile(clean, 64, 1);
   const auto balance = [](std::initializer_list<double> weights) {
-    return Feed(DType::i64, {32}, [shares = std::vector<double>(weights)](auto& r, int64_t) {
+    return Feed(base::DType::i64, {32}, [shares = std::vector<double>(weights)](auto& r, int64_t) {
       return std::discrete_distribution<int>(shares.begin(), shares.end())(r);
     });
   };
@@ -138,7 +143,7 @@ TEST(Drift, ClassesThatComeGoAndAppear) {
 
 TEST(Drift, SwappedChannels) {
   const auto picture = [](std::array<double, 3> means) {
-    return Feed(DType::f32, {16, 3, 6, 6},
+    return Feed(base::DType::f32, {16, 3, 6, 6},
                 [means](std::mt19937_64& r, int64_t c) { return means[static_cast<size_t>(c)] + 0.25 * normal(r, c); });
   };
   const FeedStats reference = profile(picture({0.485, 0.456, 0.406}), 64, 1);
@@ -154,9 +159,9 @@ TEST(Drift, SwappedChannels) {
 }
 
 TEST(Drift, AnEndedOneMayComeAgain) {
-  const FeedStats reference = profile(Feed(DType::f32, {32, 1}, normal), 64, 1);
+  const FeedStats reference = profile(Feed(base::DType::f32, {32, 1}, normal), 64, 1);
   auto count = std::make_shared<int>(0);
-  const Feed feed(DType::f32, {32, 1}, [count](std::mt19937_64& r, int64_t s) {
+  const Feed feed(base::DType::f32, {32, 1}, [count](std::mt19937_64& r, int64_t s) {
     const int batch = (*count)++ / 32;
     return normal(r, s) + 2 * (batch / 100 % 2);  // every second hundred batches
   });
@@ -186,4 +191,4 @@ TEST(FeatureTracker, BatchesThatHangTogetherNeedMore) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -11,16 +11,35 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
-ExamJob job_of(int64_t step, const std::shared_ptr<std::vector<float>>& data, DType type = DType::f32) {
+ExamJob job_of(int64_t step, const std::shared_ptr<std::vector<float>>& data, base::DType type = base::DType::f32) {
   ExamJob job;
   job.step = step;
   const auto rows = static_cast<int64_t>(data->size()) / 4;
   job.fields.push_back({"x", {{reinterpret_cast<const uint8_t*>(data->data()), type, {rows, 4}, {4, 1}}}});
   job.keeper = data;
   return job;
+}
+
+TEST(FeedExaminer, AnyThreadMayCloseItAtAnyMoment) {
+  for (int round = 0; round < 100; ++round) {
+    FeedExaminer examiner({}, 2, nullptr, {});
+    std::atomic<int> taken{0};
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 2; ++i)
+      closers.emplace_back([&] {
+        while (taken < round % 7) std::this_thread::yield();
+        examiner.close();
+      });
+    while (examiner.submit(job_of(taken, std::make_shared<std::vector<float>>(400, 2.0f)), true)) {
+      ++taken;
+      if (taken % 3 == 0) examiner.finish();
+    }
+    for (std::thread& closer : closers) closer.join();
+    EXPECT_FALSE(examiner.submit(job_of(0, std::make_shared<std::vector<float>>(400, 2.0f)), true));
+  }
 }
 
 TEST(FeedExaminer, ManySubmittersOneReader) {
@@ -62,7 +81,7 @@ TEST(FeedExaminer, LetsGoOfWhatItHasRead) {
 TEST(FeedExaminer, ErrorsComeWithTheNextCall) {
   FeedExaminer examiner({}, 2, nullptr, {});
   const auto data = std::make_shared<std::vector<float>>(400);
-  examiner.submit(job_of(0, data, DType::c64), true);
+  examiner.submit(job_of(0, data, base::DType::c64), true);
   EXPECT_THROW(examiner.finish(), Error);
   EXPECT_TRUE(examiner.submit(job_of(1, data), true));
   examiner.finish();
@@ -107,4 +126,4 @@ TEST(FeedExaminer, AShiftIsReported) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tuning

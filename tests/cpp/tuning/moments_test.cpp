@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 void expect_exact(const std::vector<double>& values, const Moments& found) {
@@ -52,4 +52,4 @@ TEST(Moments, NothingAndOne) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -12,7 +12,7 @@
 #include "tuning/value_counts.h"
 #include "tuning/value_histogram.h"
 
-namespace millrace {
+namespace millrace::tuning {
 namespace {
 
 TEST(ValueHistogram, BucketsAreInOrderAndHoldTheirMiddles) {
@@ -102,4 +102,4 @@ TEST(Repeats, OfAnEpochAndAmongTheLatest) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tuning

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from ...errors import UnavailableError, corrupt_data
+from ...errors import UnavailableError, corrupt_data, damage_named
 from .hdf5_sources import Chunks, HDF5File, LockedDataset, NativeDataset
 from .sources import ArraySource, plain_dtype
 
@@ -38,8 +38,9 @@ def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     """
     h5py = import_h5py()
     state = HDF5File.now(path)
+    named = None if fields is None else _named(fields)
     with _opened(h5py, path) as file:
-        names = _all_datasets(h5py, file) if fields is None else _named(fields)
+        names = _all_datasets(h5py, file) if named is None else named
         if not names:
             raise ValueError(f"{path} holds no dataset with rows; what is in it: {', '.join(_listed(h5py, file)) or 'nothing'}")
         return {name: _source(h5py, state, file, at) for name, at in names.items()}
@@ -53,11 +54,8 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
         if error.errno is not None:  # not there, not allowed, locked by who writes it
             raise
         raise corrupt_data(path, f"{path} cannot be opened as an HDF5 file: {error}") from error
-    with file:
-        try:
-            yield file
-        except RuntimeError as error:
-            raise corrupt_data(path, f"{path}: its metadata are damaged: {error}") from error
+    with file, damage_named(path, "its metadata are damaged"):
+        yield file
 
 
 def _named(fields: Union[str, Sequence[str], Mapping[str, str]]) -> dict[str, str]:

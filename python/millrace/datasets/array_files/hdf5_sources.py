@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._core import ChunkedArray, open_local_file
 from ...errors import corrupt_data
+from ...file_version import FileVersion
 from .sources import PerProcess, Range, box_shape, slices
 
 
@@ -20,18 +21,15 @@ class HDF5File:
     """A file as it was when its metadata were read. Every read looks whether it still is: what the metadata say holds for no other."""
 
     path: str
-    size: int
-    modified_ns: int
-    inode: int
+    version: FileVersion
 
     @classmethod
     def now(cls, path: str) -> HDF5File:
-        status = os.stat(path)
-        return cls(path, status.st_size, status.st_mtime_ns, status.st_ino)
+        return cls(path, FileVersion.now(path))
 
     def check(self) -> None:
         """CorruptDataError when the file was changed, FileNotFoundError when it is gone."""
-        if HDF5File.now(self.path) != self:
+        if not self.version.is_of(FileVersion.now(self.path)):
             raise corrupt_data(self.path, f"{self.path} was changed since it was opened; make the HDF5 dataset anew")
 
 

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ...errors import UnavailableError, corrupt_data
+from ...regular_files import check_regular
 from ...stores.locations import locate, shown
 from .sources import ArraySource, plain_dtype
 from .zarr_sources import RemoteStore, ZarrArray
 
+_METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs")
 Fields = Union[None, str, Sequence[str], Mapping[str, str]]
 
 
@@ -73,12 +75,22 @@ def _is_object_store(scheme: str) -> bool:
 
 
 def _open(zarr: Any, store: Any, path: str, where: str) -> Any:
+    if isinstance(store, str):
+        _check_files(store)
     try:
         return zarr.open(store, path=path, mode="r")
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{where} is no Zarr group or array: {error}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise corrupt_data(where, f"{where}: its metadata cannot be read: {error}") from error
+
+
+def _check_files(path: str) -> None:
+    """The file (of a zip store) or the metadata at the root are regular files: zarr-python would wait for a FIFO."""
+    for name in _METADATA if os.path.isdir(path) else (path,):
+        file = os.path.join(path, name)
+        if os.path.exists(file):
+            check_regular(file)
 
 
 def _named(fields: Union[str, Sequence[str], Mapping[str, str]]) -> dict[str, str]:

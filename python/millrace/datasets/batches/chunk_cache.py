@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
+from ...errors import note
 from ...ledger.stages import FETCH, during
 
 _NEVER = 1 << 62
@@ -28,11 +29,12 @@ class ChunkCache:
     Bound: `budget` bytes of chunks present or being read, by `cost(number)` and by what they turned out to be. A chunk that is needed
     at once is read all the same, so there may be one more for each thread. A reader holds what get() gave it on its own account.
 
-    An error of `read` goes to whoever called get(); while reading ahead it is dropped, and met again by the one who needs the chunk.
+    An error of `read`, `cost` or `size` goes to whoever called get(); while reading ahead it is dropped, the chunk is not read ahead any
+    more, and whoever needs it meets the error again.
     """
 
     def __init__(self, read: Callable[[int], Any], cost: Callable[[int], int], budget: int, size: Callable[[Any], int]) -> None:
-        self._read, self._cost, self._size = read, cost, size
+        self._read, self._cost_of, self._size = read, cost, size
         self.budget = budget
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -83,8 +85,9 @@ class ChunkCache:
                     self._used(chunk, numbers)
                     return entry
                 if chunk not in self._reading:
-                    self._make_room(self._cost(chunk), _NOW)
-                    self._begin(chunk)
+                    cost = self._cost(chunk)
+                    self._make_room(cost, _NOW)
+                    self._begin(chunk, cost)
                     self._used(chunk, numbers)
                     break
             if not self.read_ahead():
@@ -123,19 +126,31 @@ class ChunkCache:
                     break
             else:
                 return False
-            if not self._make_room(self._cost(chunk), use):
+            try:
+                cost = self._cost(chunk)
+            except Exception:  # whoever needs the chunk will meet it
+                heapq.heappop(self._to_read)
+                return True
+            if not self._make_room(cost, use):
                 return False
             heapq.heappop(self._to_read)
-            self._begin(chunk)
+            self._begin(chunk, cost)
         try:
             self._fill(chunk, use)
         except Exception:  # whoever needs the chunk will meet it
             return True
         return True
 
-    def _begin(self, chunk: int) -> None:
-        self._reading[chunk] = self._cost(chunk)
-        self._held += self._reading[chunk]
+    def _cost(self, chunk: int) -> int:
+        try:
+            return int(self._cost_of(chunk))
+        except Exception as error:
+            note(error, f"raised by chunk_bytes({chunk})")
+            raise
+
+    def _begin(self, chunk: int, cost: int) -> None:
+        self._reading[chunk] = cost
+        self._held += cost
 
     def _used(self, chunk: int, numbers: Sequence[int]) -> None:
         """These uses are over, or will not come."""
@@ -155,12 +170,12 @@ class ChunkCache:
         try:
             with during(FETCH):
                 data = self._read(chunk)
+            size = self._size(data)
         except BaseException:
             with self._lock:
                 self._held -= self._reading.pop(chunk)
                 self._changed.notify_all()
             raise  # nobody reads ahead for it again: it would fail as often
-        size = self._size(data)
         with self._lock:
             self._held += size - self._reading.pop(chunk)
             self._present[chunk] = data, size

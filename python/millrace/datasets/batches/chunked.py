@@ -16,6 +16,7 @@ import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
 from ... import _core, samplers
+from ...errors import note
 from ...pad import Pad
 from ...ranks import local_world_size
 from .chunk_cache import ChunkCache
@@ -167,7 +168,11 @@ class _Reader:
         self.in_any_order = False  # the batch named last is of samples that do not follow one another
 
     def __call__(self, number: int) -> _Chunk:
-        return _Chunk(self.dataset.read_chunk(number), self.arrays, self.in_any_order)
+        try:
+            return _Chunk(self.dataset.read_chunk(number), self.arrays, self.in_any_order)
+        except Exception as error:
+            note(error, f"raised by read_chunk({number}) of {type(self.dataset).__name__}")
+            raise
 
 
 class _Ticket:

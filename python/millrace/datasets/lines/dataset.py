@@ -14,6 +14,7 @@ from millrace.errors import CorruptDataError
 
 from ...pad import Pad
 from ..batches import BatchDataset, MakerOptions
+from ..kept import FirstVersions
 from ..webdataset.open_shards import StoreOptions, check_url
 from ..webdataset.urls import expand_urls
 from .fields import PLAIN, WHOLE_LINE, Column, columns_of
@@ -37,6 +38,7 @@ class LineDataset(BatchDataset):
             raise ValueError(f"max_line_bytes={options.max_line_bytes} should be at least 1")
         self._options = options
         self._opened: Optional[OpenFiles] = None
+        self._first = FirstVersions()
 
     def __len__(self) -> int:
         return len(self.files)
@@ -45,7 +47,7 @@ class LineDataset(BatchDataset):
     def files(self) -> OpenFiles:
         """The files, opened and indexed."""
         if self._opened is None:
-            self._opened = OpenFiles(self.urls, self._options)
+            self._opened = OpenFiles(self.urls, self._options, self._first)
         return self._opened
 
     @property
@@ -76,9 +78,10 @@ class JSONL(LineDataset):
     natively: lines of a batch are read together, parsed by simdjson and written into the batch's tensors.
 
     The place of every line is found by a walk over the file at memory speed, the first time; the index (4 bytes a line) is kept beside
-    the file, if save_indexes() put it there, or in the user's cache folder, and made anew when the file's size or time changes. Blank
-    lines are no samples. \\r\\n, a missing last newline and a UTF-8 byte order mark are fine. Files packed by gzip or zstd are unpacked
-    once, into the cache folder (`index_dir`), as only plain files can be read anywhere; `JSONLStream` reads them as they are.
+    the file, if save_indexes() put it there, or in the user's cache folder, and made anew when the file is another one (by size, times and
+    inode; in a store by ETag or date). A file that changes under the dataset is a CorruptDataError. Blank lines are no samples. \\r\\n, a
+    missing last newline and a UTF-8 byte order mark are fine. Files packed by gzip or zstd are unpacked once, into the cache folder
+    (`index_dir`), as only plain files can be read anywhere; `JSONLStream` reads them as they are.
 
     Args:
         paths: "train-{000..127}.jsonl", several of them joined by "::", or any iterable of paths and URLs (millrace.stores).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -17,17 +18,20 @@ import numpy as np
 
 from millrace import _core
 from millrace.errors import CorruptDataError
+from millrace.file_version import FileVersion
 
-from ..kept import is_no_older, kept_path
-from ..webdataset.open_shards import StoreOptions, is_local, local_path, open_shard
+from ..kept import FirstVersions, Version, changed, is_no_older, kept_path
+from ..webdataset.open_shards import StoreOptions, is_local, local_path, remote_object
 
 Progress = Union[None, bool, Callable[[str, int, int], None]]
 
 _SUFFIX = ".lines"
 _OPENERS = 8  # files that are opened at once: one that waits for a disk or a store lets others go on
 _KEPT_OPEN = 256  # of more files than this none is kept open: there would be too many descriptors
+_NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of a disk: it is full, or not to be written to
 _STEP = 64 << 20  # bytes between two looks at Ctrl-C and reports of progress
 _REPORTED = 256 << 20  # smaller files are read before anybody asks
+_MEMORY = 64 << 20  # bytes of each file of a store that are kept
 _COUNTED = 64 << 20  # so many bytes are read for a line's number in a message
 
 
@@ -45,9 +49,10 @@ class Options:
 class OpenFiles:
     """All files of a dataset in one process. `lines` reads them natively; FileNotFoundError, CorruptDataError, ... name the file."""
 
-    def __init__(self, urls: Sequence[str], options: Options) -> None:
+    def __init__(self, urls: Sequence[str], options: Options, first: FirstVersions) -> None:
         self.urls = tuple(urls)
         self.options = options
+        self._first = first
         self._stopped = threading.Event()
         keep_open = len(urls) <= _KEPT_OPEN
 
@@ -62,8 +67,8 @@ class OpenFiles:
                 raise
         self.sources = [source for source, _, _ in opened]
         self._indexes = [index for _, index, _ in opened]
+        self._local = [local for _, _, local in opened]  # (path, version), or None
         self.lines = _core.LineFiles(self.sources, self._indexes, options.max_line_bytes)
-        self._stamps = [stamp for _, _, stamp in opened]
         self.ends = np.cumsum([len(index) for index in self._indexes], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -75,15 +80,16 @@ class OpenFiles:
         number = f"line {self._number(file, begin)}"
         if begin > _COUNTED:
             number = f"sample {line - (int(self.ends[file - 1]) if file else 0)} of the file"
-        stamp = self._stamps[file]
-        changed = stamp is not None and _stamp(stamp[0]) != stamp
-        return self.urls[file], number, begin, "; the file was changed after it was opened: open the dataset anew" if changed else ""
+        more = "" if self._is_same(file) else "; the file was changed after it was opened: open the dataset anew"
+        return self.urls[file], number, begin, more
 
     def save_indexes(self) -> None:
         """Beside each local file."""
-        for index, stamp in zip(self._indexes, self._stamps):
-            if stamp is not None:
-                index.save(stamp[0] + _SUFFIX)
+        for file, (index, local) in enumerate(zip(self._indexes, self._local)):
+            if local is not None:
+                if not self._is_same(file):
+                    raise changed(self.urls[file])
+                index.save(local[0] + _SUFFIX, _core.content_mark(self.sources[file]))
 
     def content(self, line: int) -> Optional[bytes]:
         """The bytes of a line, without its newline; None when it is too long."""
@@ -97,60 +103,86 @@ class OpenFiles:
     def _number(self, file: int, begin: int) -> int:
         return self.lines.lines_before(file, begin) + 1 if begin <= _COUNTED else 0
 
-    def _opened(self, url: str, keep_open: bool) -> tuple[Any, _core.LineIndex, Any]:
-        source = open_shard(url, self.options.stores)
-        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
-        if path is None and is_local(url):
-            path = local_path(url)
-        if path is not None:
-            source = _core.open_local_file(path, url, keep_open)
-        stamp = None if path is None else _stamp(path)
-        plain = self._unpacked(url, source, path)
-        if plain is not None:
-            path, source = plain, _core.open_local_file(plain, url, keep_open)
-        return source, self._index(url, source, path), stamp
+    def _is_same(self, file: int) -> bool:
+        """False when a local file is another one now; one that was deleted is whole as long as it is open."""
+        local = self._local[file]
+        try:
+            return local is None or local[1].is_of(FileVersion.now(local[0]))
+        except OSError:
+            return True
+
+    def _opened(self, url: str, keep_open: bool) -> tuple[Any, _core.LineIndex, Optional[tuple[str, FileVersion]]]:
+        if not is_local(url):
+            remote = remote_object(url, self.options.stores, _MEMORY)
+            source = remote.open()
+            self._first.check(url, source.size, remote.meta.version)
+            return *self._indexed(url, source, None, remote.meta.version, keep_open), None
+        path = local_path(url)
+        version = FileVersion.now(path)  # before it is opened: what is kept under it is never of a later one
+        source = _core.open_local_file(path, url, keep_open)
+        self._first.check(url, source.size, version)
+        opened = self._indexed(url, source, path, version, keep_open)
+        if not version.is_of(FileVersion.now(path)):
+            raise changed(url)
+        return *opened, (path, version)
+
+    def _indexed(self, url: str, source: Any, path: Optional[str], version: Version, keep_open: bool) -> tuple[Any, _core.LineIndex]:
+        if not _core.Unpacking(source, -1).packed:
+            return source, self._index(url, source, path, version)
+        plain, stays = self._unpacked(url, source, path, version)
+        copy = _core.open_local_file(plain, url, keep_open or not stays)
+        if not stays:
+            os.unlink(plain)
+            return copy, self._index(url, copy, None, "")
+        return copy, self._index(url, copy, plain, FileVersion.now(plain))
 
     # ---------------------------------------------------------------- packed files
 
-    def _unpacked(self, url: str, source: Any, path: Optional[str]) -> Optional[str]:
-        """The plain copy of a packed file; None when it is not packed."""
-        if not _core.Unpacking(source, -1).packed:
-            return None
-        kept = kept_path("unpacked", ".txt", url, source.size, path, self.options.index_dir)
-        if os.path.exists(kept):
-            return kept
-        folder = os.path.dirname(kept)
-        os.makedirs(folder, exist_ok=True)
-        fd, unfinished = tempfile.mkstemp(dir=folder, prefix=".unpacking-")
+    def _unpacked(self, url: str, source: Any, path: Optional[str], version: Version) -> tuple[str, bool]:
+        """(the plain copy of a packed file, whether it is one to keep)"""
+        kept = kept_path("unpacked", ".txt", url, source.size, path, self.options.index_dir, version)
+        if kept is not None and os.path.exists(kept):
+            return kept, True
+        named = kept or kept_path("unpacked", ".txt", url, source.size, None, self.options.index_dir, "unknown")
+        folder = os.path.dirname(named)  # type: ignore[arg-type]
+        unfinished = ""
         try:
+            os.makedirs(folder, exist_ok=True)
+            fd, unfinished = tempfile.mkstemp(dir=folder, prefix=".unpacking-")
             try:
-                unpacking = _core.Unpacking(source, fd)
-                self._run(f"unpacking {url}", unpacking, 0)
+                self._run(f"unpacking {url}", _core.Unpacking(source, fd, folder), 0)
             finally:
                 os.close(fd)
-            os.replace(unfinished, kept)
-        except BaseException:
+            if kept is not None:
+                os.replace(unfinished, kept)
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished)
+            if isinstance(error, OSError) and error.errno in _NO_PLACE and "index_dir" not in str(error):
+                what = f"cannot keep what {url} unpacks to ({error.strerror}); make room there, or name another folder for it: index_dir="
+                raise OSError(error.errno, what, folder) from None
             raise
-        return kept
+        return (unfinished, False) if kept is None else (kept, True)
 
     # ---------------------------------------------------------------- indexes
 
-    def _index(self, url: str, source: Any, path: Optional[str]) -> _core.LineIndex:
+    def _index(self, url: str, source: Any, path: Optional[str], version: Version) -> _core.LineIndex:
+        """Beside a file: of that very file, by its mark. In the cache folder: of the version in its name."""
         keep_blank = self.options.keep_blank
         beside = None if path is None else path + _SUFFIX
         if beside is not None and is_no_older(beside, path):  # type: ignore[arg-type]
             index = _loaded(beside, source.size, keep_blank)
-            if index is not None:
+            if index is not None and index.mark == _core.content_mark(source):
                 return index
         suffix = f".all{_SUFFIX}" if keep_blank else _SUFFIX
-        kept = kept_path("line-indexes", suffix, url, source.size, path, self.options.index_dir)
-        index = _loaded(kept, source.size, keep_blank)
-        if index is None:
-            builder = _core.LineIndexBuilder(source, keep_blank)
-            self._run(f"indexing {url}", builder, source.size)
-            index = builder.finish()
+        kept = kept_path("line-indexes", suffix, url, source.size, path, self.options.index_dir, version)
+        index = None if kept is None else _loaded(kept, source.size, keep_blank)
+        if index is not None:
+            return index
+        builder = _core.LineIndexBuilder(source, keep_blank)
+        self._run(f"indexing {url}", builder, source.size)
+        index = builder.finish()
+        if kept is not None:
             with contextlib.suppress(OSError):  # a full or read-only disk: it is made again next time
                 os.makedirs(os.path.dirname(kept), exist_ok=True)
                 index.save(kept)
@@ -183,12 +215,3 @@ def _loaded(path: str, source_bytes: int, keep_blank: bool) -> Optional[_core.Li
     except (CorruptDataError, OSError):
         return None
     return index if (index.source_bytes, index.keeps_blank) == (source_bytes, keep_blank) else None
-
-
-def _stamp(path: str) -> tuple[Any, ...]:
-    """What changes with a file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return (path, None)
-    return (path, status.st_size, status.st_mtime_ns, status.st_ino)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ...errors import corrupt_data
+from ...regular_files import map_regular
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class _MappedAgain:
     count: int
 
     def map(self) -> np.ndarray:
-        return np.memmap(self.path, self.dtype, "r", self.offset, (self.count,))
+        return map_regular(self.path, self.dtype, self.offset, (self.count,))
 
 
 def token_arrays(documents: Any) -> list[TokenArray]:

@@ -11,8 +11,11 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _core
+from ...checksum import signing, verified
+from ...errors import StateError
 from ...samplers.global_order import checked_number
 from ...samplers.plain import SEED_BITS
+from ...state.fields import Fields
 from ...state.stateful import is_stateful, put_back, state_of
 from .documents import concatenated, integers
 from .layout import PackLayout
@@ -88,21 +91,32 @@ class PackedStream(IterableDataset):
         run = self._run = _Run(self, state)
         return iter(run)
 
+    @signing
     def state_dict(self) -> dict[str, Any]:
         if self._pending is not None:
             return dict(self._pending)
         return _start(self, self.epoch) if self._run is None else self._run.state()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iterator goes on there. ValueError for a state of something else, or of other arguments."""
+    def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
+        """The next iterator goes on there. StateError for a state of something else, or of other arguments, or one that is damaged, as its
+        checksum says, unless `verify` is False."""
         facts = _facts(self)
         if not isinstance(state, Mapping) or state.get("kind") != "PackedStream" or state.get("version") != _VERSION:
-            raise ValueError("this is no state of a PackedStream of this version; give what its state_dict() returned")
-        if different := [name for name, value in facts.items() if state.get("facts", {}).get(name) != value]:
-            raise ValueError(f"the state is of a PackedStream with another {', '.join(different)}; build it with the same arguments")
-        put_back(self.source, state["source"])
+            raise StateError("this is no state of a PackedStream of this version; give what its state_dict() returned")
+        if different := [name for name, value in facts.items() if _of(state.get("facts"), name) != value]:
+            raise StateError(f"the state is of a PackedStream with another {', '.join(different)}; build it with the same arguments")
+        state = verified(state, "the PackedStream's state", verify)
+        place = Fields(state)
+        for key in ("epoch", "taken", "window", "given"):
+            place.number(key)
+        place.entries("carried")
+        put_back(self.source, place.any("source"))
         self._epoch = state["epoch"]
         self._pending, self._run = dict(state), None
+
+
+def _of(facts: Any, name: str) -> Any:
+    return facts.get(name) if isinstance(facts, Mapping) else None
 
 
 def _facts(stream: PackedStream) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from millrace.errors import corrupt_data
+from millrace.regular_files import open_regular
 
 from .arrow_package import arrow
 from .filtering import Progress, for_each
@@ -113,16 +114,21 @@ def _saved_shards(paths: Any) -> Optional[list[str]]:
         return None
     splits = folder / "dataset_dict.json"
     if splits.is_file():
-        names = json.loads(splits.read_text()).get("splits", [])
+        names = _json(splits).get("splits", [])
         example = folder / next(iter(names), "train")
         raise ValueError(f"{folder} holds several splits ({', '.join(names)}); give one of their folders, {example}")
     state = folder / "state.json"
     if not (folder / "dataset_info.json").is_file() or not state.is_file():
         return None
     try:
-        names = [entry["filename"] for entry in json.loads(state.read_text())["_data_files"]]
+        names = [entry["filename"] for entry in _json(state)["_data_files"]]
     except (ValueError, KeyError, TypeError):
         raise corrupt_data(str(state), "it does not name the shards, as datasets' save_to_disk() writes them") from None
     if any(os.path.basename(name) != name for name in names):
         raise corrupt_data(str(state), "it names shards outside its folder")
     return [str(folder / name) for name in names]
+
+
+def _json(path: Path) -> Any:
+    with open_regular(path, encoding="utf-8") as file:
+        return json.load(file)

@@ -12,6 +12,7 @@ from typing import Any, Optional, Union
 
 from millrace import stores
 from millrace.errors import corrupt_data
+from millrace.file_version import FileVersion
 from millrace.stores.locations import locate, shown
 
 _OPEN_SOURCES = 64
@@ -25,7 +26,7 @@ class Files:
 
     def __init__(self, paths: Sequence[str], cache: Any, store_options: Optional[dict[str, Any]]) -> None:
         self._paths, self._cache, self._store_options = list(paths), cache, store_options
-        self._stamps: list[Optional[tuple[int, int]]] = [None] * len(paths)  # of local files: size, time of the last change
+        self._versions: list[Optional[FileVersion]] = [None] * len(paths)  # of local files, as they were at first
         self._open()
 
     def _open(self) -> None:
@@ -43,15 +44,15 @@ class Files:
         return locate(self._paths[file]).local
 
     def check(self, file: int) -> None:
-        """CorruptDataError when a local file is no longer what it was when it was first looked at. FileNotFoundError when it is gone."""
+        """CorruptDataError when a local file is no longer what it was when it was first looked at. FileNotFoundError when it is gone,
+        OSError when it is no regular file."""
         path = self.local(file)
         if path is None:
             return
-        status = os.stat(path)
-        stamp = status.st_size, status.st_mtime_ns
-        if self._stamps[file] is None:
-            self._stamps[file] = stamp
-        elif self._stamps[file] != stamp:
+        version, first = FileVersion.now(path), self._versions[file]
+        if first is None:
+            self._versions[file] = version
+        elif not first.is_of(version):
             raise corrupt_data(path, "the file changed since the dataset was made; make the dataset anew")
 
     def source(self, file: int) -> Any:

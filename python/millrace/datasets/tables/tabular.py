@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
-from millrace.errors import CorruptDataError
+from millrace.errors import CorruptDataError, corrupt_data
 
 from ..batches import ChunkedDataset, Field
 from .arrow_package import arrow, compute
@@ -153,7 +153,14 @@ class Tabular(ChunkedDataset):
 
         def values_of(chunk: Chunk) -> list[Any]:
             found = self._read_arrow(chunk, [name]).column(0).chunks
-            return [plain(a.dictionary if hasattr(a, "dictionary") else plain(a).unique()).drop_null().cast(kind) for a in found]
+            values = [plain(a.dictionary if hasattr(a, "dictionary") else plain(a).unique()).drop_null().cast(kind) for a in found]
+            try:
+                for value in values:
+                    value.validate(full=True)  # text that is no UTF-8, say
+            except arrow().ArrowException as error:
+                where = f"{self._file_name(chunk.file)}: {self.unit} {chunk.number}, column {name!r} is damaged"
+                raise corrupt_data(self._file_name(chunk.file), f"{where}: {error}") from None
+            return values
 
         parts = [part for found in for_each(values_of, self._chunks, f"collecting categories of {name}", self._progress) for part in found]
         if all(part.equals(parts[0]) for part in parts[1:]) and parts and arrow().types.is_dictionary(self._schema.field(name).type):
@@ -201,6 +208,8 @@ class Tabular(ChunkedDataset):
             row = chunk.first + (error.row if rows is None else int(rows[min(error.row, len(rows) - 1)]))
             where = f"{file}: {self.unit} {chunk.number}, column {error.column or reader.name!r}, row {row}"
             raise ValueError(f"{where}: {error.what}") from None
+        except (UnicodeDecodeError, IndexError) as error:  # text, and codes of dictionaries, as they lie in the file
+            raise corrupt_data(file, f"{file}: {self.unit} {chunk.number}, column {reader.name!r} is damaged: {error}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             place = f"{file}: {self.unit} {chunk.number}, column {reader.name!r}"
             raise ValueError(f"{place} cannot be read as {reader.kind}: {error}") from None

@@ -11,7 +11,9 @@ import torch
 from torch.utils.data import Dataset
 
 from ... import _core
+from ...regular_files import map_regular
 from ...samplers.global_order import checked_number
+from ..kept import FirstVersions
 from ..row_samples import RowSamples, checked_index
 from .formats import open_path
 from .stretches import checked_dtype
@@ -99,10 +101,13 @@ class Tokens(Dataset):
         if out_dtype not in (torch.int64, torch.int32):
             raise ValueError(f"out_dtype={out_dtype} is not torch.int64 or torch.int32")
         self.out_dtype = str(out_dtype)  # torch.dtype does not pickle by every protocol
+        self._first = FirstVersions()
         self._open()
 
     def _open(self) -> None:
         stretches = [stretch for path in self.paths for stretch in open_path(path, self.dtype)]
+        for name in {stretch.file.path for stretch in stretches}:
+            self._first.check_file(name)
         need = self.length + (self.targets is not None)
         first = stretches[0]
         for stretch in stretches:
@@ -156,7 +161,7 @@ class Tokens(Dataset):
             else:
                 starts = document_starts(stretch, self.document_separator, self.separator_at == "end")
             if stretch.tokens.flags.c_contiguous:  # as memmaps, which worker processes that are started anew map again
-                arrays.append(np.memmap(stretch.file.path, stretch.tokens.dtype, "r", stretch.offset, (runs * each,)))
+                arrays.append(map_regular(stretch.file.path, stretch.tokens.dtype, stretch.offset, (runs * each,)))
             else:
                 arrays.append(stretch.tokens.reshape(-1))
             offsets.append(np.append(starts[starts < runs * each], runs * each).astype(np.int64))

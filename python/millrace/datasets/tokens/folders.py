@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import _core
 from ...errors import corrupt_data
+from ...regular_files import open_regular
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 
 _WORD = 4
@@ -29,7 +30,7 @@ def open_folder(path: str, dtype: Optional[str]) -> list[Stretch]:
     name = os.path.join(path, "index.json")
     if not os.path.isfile(name):
         raise ValueError(f"{path} is a folder without index.json; give the files in it, in their order: sorted(glob(...))")
-    with open(name, "rb") as opened:
+    with open_regular(name, "rb") as opened:
         try:
             index = json.load(opened)
         except ValueError as error:

@@ -14,7 +14,8 @@ from typing import Optional
 import numpy as np
 
 from ... import _core
-from ...errors import corrupt_data
+from ...errors import corrupt_data, damage_named
+from ...regular_files import open_regular
 from .folders import open_folder
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 
@@ -57,7 +58,7 @@ def _index_of(path: str) -> Optional[str]:
         if ending == ".idx":
             raise FileNotFoundError(f"no such file: {index}")
         return None
-    with open(index, "rb") as file:
+    with open_regular(index, "rb") as file:
         is_megatron = file.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
     if not is_megatron and ending != ".bin":
         raise corrupt_data(index, "this is no Megatron index: it does not begin with MMIDIDX")
@@ -65,13 +66,10 @@ def _index_of(path: str) -> Optional[str]:
 
 
 def _npy(file: _core.MappedFile, dtype: Optional[str]) -> Stretch:
-    with open(file.path, "rb") as opened:
-        try:
-            version = np.lib.format.read_magic(opened)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, kind = read(opened)
-        except (ValueError, EOFError) as error:
-            raise corrupt_data(file.path, f"its .npy header cannot be read ({error})") from None
+    with open_regular(file.path, "rb") as opened, damage_named(file.path, "its .npy header cannot be read"):
+        version = np.lib.format.read_magic(opened)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, kind = read(opened)
         offset = opened.tell()
     if kind.name not in DTYPES or not kind.isnative:
         raise ValueError(f"{file.path} holds {kind}; token files hold {', '.join(DTYPES)}, in this machine's byte order")

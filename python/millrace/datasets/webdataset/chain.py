@@ -12,17 +12,19 @@ from __future__ import annotations
 import copy
 import os
 import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Optional
 
-import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from millrace.checksum import signing, verified
+from millrace.errors import StateError
 from millrace.ranks import world
 
+from . import utils
 from .divided import is_divided_by_accelerate
+from .epoch_board import EpochBoard
 from .flow import Context, Flow, Place, Stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
@@ -31,47 +33,6 @@ from .split import Reader
 
 _VERSION = 1
 ENDLESS = sys.maxsize  # samples or repetitions
-
-
-OWN_PLACE = "epochs of its own"  # in a memo of copy.deepcopy(): the copy is no reader of the same run
-
-
-class EpochBoard:
-    """The epoch that was set, where copies of a dataset in other processes and threads see it.
-
-    [epoch, how often it was set, how often that was when a worker process began with it, whether a second one that did has warned]
-    """
-
-    def __init__(self) -> None:
-        self._numbers = torch.tensor([0, 0, -1, 0]).share_memory_()
-
-    def set(self, epoch: int) -> None:
-        self._numbers[0] = epoch
-        self._numbers[1] += 1
-
-    def read(self) -> tuple[int, int]:
-        epoch, times, _, _ = self._numbers.tolist()
-        return epoch, times
-
-    def warn_of_repetition(self) -> None:
-        """Called by the first worker, in a new process, when it begins an epoch: warns once when one before it began the same."""
-        epoch, times, begun, warned = self._numbers.tolist()
-        self._numbers[2] = times
-        if begun == times and not warned:
-            self._numbers[3] = 1
-            warnings.warn(
-                f"epoch {epoch} of this WebDataset begins once more, with the order that it had: torch's DataLoader starts new workers, "
-                "which do not know of the epoch before. Call set_epoch(epoch) on the data set before each epoch, give the loader "
-                "persistent_workers=True, or use millrace.DataLoader, which counts epochs",
-                stacklevel=2,
-            )
-
-    def __deepcopy__(self, memo: Any) -> EpochBoard:
-        if OWN_PLACE not in memo:
-            return self
-        twin = EpochBoard()
-        twin._numbers.copy_(self._numbers)
-        return twin
 
 
 class Run:
@@ -90,10 +51,12 @@ class Run:
 class Chain(Fluent, IterableDataset):
     """Base of pipelines. Subclasses say what the source is, by `_source()`, and what it is made of, by `_facts()`."""
 
+    _stages: tuple[Stage, ...] = ()
+    _world: Optional[tuple[int, int]] = None  # where it was sent from
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.seed = seed
-        self._stages: tuple[Stage, ...] = ()
         self._length: Optional[int] = None
         self._repetitions = 1
         self._most: Optional[int] = None  # samples of an epoch
@@ -107,7 +70,6 @@ class Chain(Fluent, IterableDataset):
         self._began_in = 0  # the process
         self._latest: Optional[Run] = None
         self._pending: Optional[dict[str, Any]] = None
-        self._world: Optional[tuple[int, int]] = None
         self._undivided = False  # where it was sent from, somebody else divided it among the ranks
 
     # ---------------------------------------------------------------- to be defined
@@ -132,8 +94,40 @@ class Chain(Fluent, IterableDataset):
         What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up to it.
         """
         other = self._copy()
-        other._stages = (*self._stages, *map(_as_stage, stages))
+        other._stages = (*self._stages, *map(as_stage, stages))
         return other
+
+    def append(self, stage: Any) -> None:
+        """compose() of this data set itself, as webdataset has it. Epochs, and a state that was loaded, are forgotten."""
+        self._stages = (*self._stages, as_stage(stage))
+        self._forget()
+
+    @property
+    def pipeline(self) -> tuple[Any, ...]:
+        """The source's steps, and the stages, as a DataPipeline lists them. DataPipeline(*steps) of other ones is another pipeline."""
+        return (*self._head(), *self._stages)
+
+    def _head(self) -> tuple[Any, ...]:
+        """What a DataPipeline has before the stages."""
+        bare = self._copy()
+        bare._stages = ()
+        return (bare,)
+
+    def stage(self, i: int) -> Any:
+        """Step number `i` of `pipeline`."""
+        return self.pipeline[i]
+
+    def iterator(self) -> Iterator[Any]:
+        """iter(), by webdataset's name."""
+        return iter(self)
+
+    iterator1 = iterator
+
+    def invoke(self, f: Any, *args: Any) -> Iterator[Any]:
+        """The items of step `f`: of an iterable, or of a function, stage or object with run() called with `args`."""
+        if not args and isinstance(f, Iterable):
+            return iter(f)
+        return iter(getattr(f, "run", f)(*args) if not isinstance(f, Stage) else f(*args))
 
     def _copy(self) -> Any:
         other = copy.copy(self)
@@ -145,7 +139,7 @@ class Chain(Fluent, IterableDataset):
         """An epoch is `nepochs` times the data (-1: endless), each time in another order; `nbatches`: at most so many items of it."""
         other = self._copy()
         other._repetitions = nepochs if nepochs > 0 else ENDLESS
-        other._most = nbatches if nbatches > 0 and other._repetitions != 1 else None
+        other._most = nbatches if nbatches > 0 else None
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
@@ -282,9 +276,14 @@ class Chain(Fluent, IterableDataset):
         run.ended, run.flow = True, None
 
     def _flow(self, run: Run, context: Context, places: Optional[Place]) -> Flow:
-        source = (run.source or self._source)(context, None if places is None else places[0])
         stages = self._stages if run.stages is None else run.stages
-        return build(source, stages, context, None if places is None else places[1:])
+        try:
+            source = (run.source or self._source)(context, None if places is None else places[0])
+            return build(source, stages, context, None if places is None else places[1:])
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            if places is None or isinstance(error, StateError):
+                raise
+            raise StateError(f"the state's place {places} is none in this pipeline ({error!r}): it is damaged; load another one") from error
 
     def close(self) -> None:
         """Lets go of what the iterator that was made last has read ahead; its place is forgotten."""
@@ -298,6 +297,7 @@ class Chain(Fluent, IterableDataset):
 
     # ---------------------------------------------------------------- state
 
+    @signing
     def state_dict(self) -> dict[str, Any]:
         """Where the iterator that was made last stands: numbers, whatever samples are held. Behind its end: the start of the next epoch.
 
@@ -318,18 +318,24 @@ class Chain(Fluent, IterableDataset):
             "pipeline": self._described(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iterator goes on where `state` was taken. ValueError when it is of another version, or of another pipeline."""
+    def load_state_dict(self, state: dict[str, Any], verify: bool = True) -> None:
+        """The next iterator goes on where `state` was taken. StateError when it is of another version, or of another pipeline, or damaged,
+        as its checksum says, unless `verify` is False."""
+        name = type(self).__name__
+        if not isinstance(state, Mapping):
+            raise StateError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
         if state.get("version") != _VERSION:
-            raise ValueError(
+            raise StateError(
                 f"this state has version {state.get('version')!r}, and this millrace reads version {_VERSION} of a {type(self).__name__}'s"
             )
+        state = verified(state, f"the {name}'s state", verify)
+        _check_types(state, name)
         if state.get("pipeline", self._described()) != self._described():
-            raise ValueError(
-                f"the state was saved for the pipeline {' | '.join(state['pipeline'])}, and this one is {' | '.join(self._described())}; "
-                "resume with the same shards, seed and stages"
+            raise StateError(
+                f"the state was saved for the pipeline {' | '.join(map(str, state['pipeline']))}, and this one is "
+                f"{' | '.join(self._described())}; resume with the same shards, seed and stages"
             )
-        self._pending, self._latest = copy.deepcopy(dict(state)), None
+        self._pending, self._latest = copy.deepcopy(state), None
 
     def _described(self) -> list[str]:
         """All that a place depends on."""
@@ -338,7 +344,7 @@ class Chain(Fluent, IterableDataset):
     def _check(self, state: dict[str, Any], reader: Reader) -> None:
         then = Reader(*state["reader"])
         if then != reader:
-            raise ValueError(
+            raise StateError(
                 f"the state is that of worker {then.worker} of {then.workers} in rank {then.rank} of {then.ranks}, and this is worker "
                 f"{reader.worker} of {reader.workers} in rank {reader.rank} of {reader.ranks}; load the DataLoader's state, with as many "
                 "workers and ranks as then"
@@ -346,10 +352,31 @@ class Chain(Fluent, IterableDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes that are not forked: they see the epochs that are set here, which rank this is, and who divides."""
-        return {**self.__dict__, "_latest": None, "_told": None, "_world": world(), "_undivided": is_divided_by_accelerate(self)}
+        sent = {"_latest": None, "_told": None, "_world": world(), "_undivided": is_divided_by_accelerate(self)}
+        return {**self.__dict__, **sent, "_enforce_security": utils.enforce_security}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        allowed = state.pop("_enforce_security", None)
+        if allowed is not None and utils.enforce_security is None:  # a new process begins without what the script said
+            utils.enforce_security = allowed
+        self.__dict__.update(state)
 
 
-def _as_stage(thing: Any) -> Stage:
+def _check_types(state: Mapping[str, Any], name: str) -> None:
+    """StateError unless it has the numbers of a place, all of them or, at the start of an epoch, none but the epoch's."""
+    of_place = {"repetition": 1, "given": 2, "places": None, "reader": 4, "pipeline": None}
+    missing = [key for key in of_place if key not in state]
+    if missing and len(missing) < len(of_place):
+        raise StateError(f"the state of a {name} lacks {', '.join(missing)}: it is damaged; load another one")
+    for key, count in {"epoch": 1, **({} if missing else of_place)}.items():
+        value = state.get(key)
+        numbers = [value] if count == 1 else value
+        fits = isinstance(numbers, (list, tuple)) and count in (None, len(numbers))
+        if not fits or (count is not None and not all(type(number) is int and number >= 0 for number in numbers)):
+            raise StateError(f"the state of a {name} has {key!r} {value!r}: it is damaged; load another one")
+
+
+def as_stage(thing: Any) -> Stage:
     if isinstance(thing, Stage):
         return thing
     from .holding import Composed

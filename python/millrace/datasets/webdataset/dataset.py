@@ -10,12 +10,15 @@ from millrace.ranks import world
 from millrace.signed_urls import unsigned
 
 from .chain import ENDLESS, Chain, seed_of
+from .editable_steps import EditableSteps
 from .flow import Context, Flow
 from .handlers import Handler, reraise_exception
+from .holding import DetShuffle
 from .indexed import IndexedWebDataset
 from .open_shards import StoreOptions, check_url
+from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples
 from .shards import Shards
-from .split import SPLITTERS, Reader, Splitter
+from .split import SPLITTERS, Reader, Splitter, split_by_node, split_by_worker
 from .urls import expand_urls
 
 
@@ -37,7 +40,8 @@ class WebDataset(Chain):
         urls: "train-{000..127}.tar", several of them joined by "::", or any iterable of paths and URLs.
         handler: what to do about shards and samples that cannot be read (handlers.py); the default raises.
         mode: None, or "resampled".
-        resampled: endless: shards are drawn with replacement, by each reader from all of them. Declare an epoch with with_epoch().
+        resampled: endless: shards are drawn with replacement, by each reader from all of them, so `shardshuffle` and splitters change
+            nothing. Declare an epoch with with_epoch().
         repeat: True is .repeat().
         shardshuffle: True or a number: the shards in random order, another one in each epoch, the same on all ranks.
         cache_size: bytes that the shards in cache_dir may have; -1: all but a tenth of the disk.
@@ -111,7 +115,7 @@ class WebDataset(Chain):
             ),
         )
         for url in self.shards.urls:
-            check_url(url)
+            check_url(url, commands=True)
         if repeat:
             self._repetitions = ENDLESS
 
@@ -133,6 +137,8 @@ class WebDataset(Chain):
         shards = self.shards
         if shards.select_files is not None or shards.rename_files is not None:
             raise ValueError("an index has the files as they are called in the shards: leave select_files and rename_files out")
+        for url in self.urls:
+            check_url(url)  # commands are read front to back only
         return IndexedWebDataset(self.urls, self._stages, index_dir, shards.stores)
 
     def describe_split(self, num_workers: int = 0, ranks: Optional[int] = None) -> str:
@@ -154,6 +160,20 @@ class WebDataset(Chain):
 
     def __repr__(self) -> str:
         return f"WebDataset({len(self.urls)} shards, seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
+
+    @property
+    def pipeline(self) -> Any:
+        """The steps as a DataPipeline lists them. Changing this list makes the data set that DataPipeline, which runs in Python."""
+        steps = super().pipeline
+        return EditableSteps(steps).of(self) if type(self) is WebDataset else steps
+
+    def _head(self) -> tuple[Any, ...]:
+        shards, urls = self.shards, list(self.urls)
+        source: Any = ResampledShards(urls, seed=self.seed) if shards.resampled else SimpleShardList(urls)
+        divided = ((shards.nodesplitter, split_by_node), (shards.workersplitter, split_by_worker))
+        steps = [splitter if callable(splitter) else known for splitter, known in divided if splitter is not None]
+        shuffled = [DetShuffle(len(urls), seed=self.seed)] if shards.shuffled else []
+        return (source, *shuffled, *steps, TarfileToSamples(shards.handler, shards.select_files, shards.rename_files))
 
     def _source(self, context: Context, own: Any) -> Flow:
         return self.shards.run(context, own)

@@ -7,10 +7,10 @@ that decode() was given, and those behind (this table). What none of them knows 
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import json
 import pickle
-import struct
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -20,6 +20,7 @@ import torch
 
 from millrace.errors import CorruptDataError, UnavailableError
 
+from . import tenbin, utils
 from .images import ImageHandler
 
 Decoder = Callable[[str, bytes], Any]
@@ -75,12 +76,23 @@ def _json(data: bytes, pickles: bool) -> Any:
 
 
 def _pickle(data: bytes, pickles: bool) -> Any:
-    if not pickles:
+    if not _reads_pickles(pickles):
         raise PickleRefused("it is a pickle, which can run any code when it is read")
     return pickle.loads(data)
 
 
+def _reads_pickles(allowed: bool) -> bool:
+    """Whether pickles are read: `allowed` says what decode() said. ValueError where enforce_security refuses them all (utils.py)."""
+    if utils.enforce_security:
+        raise ValueError("Unpickling is not allowed: enforce_security is set")
+    return allowed or utils.enforce_security is False
+
+
 def _torch(data: bytes, pickles: bool) -> Any:
+    if utils.enforce_security:
+        raise ValueError("torch.loads is not allowed: enforce_security is set")
+    wds = importlib.import_module(__package__)
+    pickles = _reads_pickles(pickles) and not (wds.pytorch_weights_only or wds.autodecode.pytorch_weights_only)
     try:
         return torch.load(io.BytesIO(data), weights_only=not pickles, map_location="cpu")
     except pickle.UnpicklingError as error:
@@ -89,16 +101,21 @@ def _torch(data: bytes, pickles: bool) -> Any:
         raise PickleRefused(f"it holds more than tensors, which takes a pickle that can run any code ({_first_line(error)})") from None
 
 
+def _reads_objects(allowed: bool) -> bool:
+    """The same of arrays, which are read under enforce_security as long as they have no objects in them."""
+    return not utils.enforce_security and (allowed or utils.enforce_security is False)
+
+
 def _npy(data: bytes, pickles: bool) -> np.ndarray:
     try:
-        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=pickles)
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=_reads_objects(pickles))
     except ValueError as error:
         raise _as_refusal(error) from None
 
 
 def _npz(data: bytes, pickles: bool) -> dict[str, np.ndarray]:
     try:
-        return dict(np.load(io.BytesIO(data), allow_pickle=pickles))
+        return dict(np.load(io.BytesIO(data), allow_pickle=_reads_objects(pickles)))
     except ValueError as error:
         raise _as_refusal(error) from None
 
@@ -110,38 +127,18 @@ def _as_refusal(error: ValueError) -> ValueError:
 
 
 def _tensors(data: bytes, pickles: bool) -> list[np.ndarray]:
-    """The "ten" format: chunks of a mark, a length and as many bytes, padded to 64; an array is its description and its data."""
-    chunks, position, view = [], 0, memoryview(data)
-    while position < len(data):
-        mark, length = struct.unpack_from("<8sq", data, position)
-        position += 16
-        if mark != b"~TenBin~" or not 0 <= length <= len(data) - position:
-            raise ValueError(f"no tensor begins at byte {position - 16}")
-        chunks.append(view[position : position + length])
-        position += (length + 63) // 64 * 64
-    return [_tensor(description, values) for description, values in zip(chunks[::2], chunks[1::2])]
-
-
-_TEN_TYPES = frozenset("f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split())
-
-
-def _tensor(description: memoryview, values: memoryview) -> np.ndarray:
-    name, _, dimensions = struct.unpack_from("<8s8sq", description)
-    dtype = name.rstrip(b"\0").decode("ascii")
-    if dtype not in _TEN_TYPES or not 0 <= dimensions <= (len(description) - 24) // 8:
-        raise ValueError(f"it describes a tensor of type {dtype!r} and {dimensions} dimensions")
-    return np.frombuffer(values, dtype).reshape(struct.unpack_from(f"<{dimensions}q", description, 24))
+    return tenbin.decode_buffer(data)
 
 
 def _msgpack(data: bytes, pickles: bool) -> Any:
-    return _package("msgpack").unpackb(data)
+    return package("msgpack").unpackb(data)
 
 
 def _cbor(data: bytes, pickles: bool) -> Any:
-    return _package("cbor").loads(data)
+    return package("cbor").loads(data)
 
 
-def _package(name: str) -> Any:
+def package(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError:

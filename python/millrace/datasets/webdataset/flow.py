@@ -12,7 +12,8 @@ An error that leaves a flow ends it, as generators end; its place is then before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Protocol
 
@@ -83,8 +84,26 @@ class Stage:
         """Of stages without a place of their own: what they give, sample by sample."""
         raise NotImplementedError
 
+    def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
+        """As a function of samples, outside a pipeline. What is random follows the stage's `seed`, or else Python's `random`."""
+        epoch = random.getrandbits(62) if getattr(self, "seed", None) is None else 0
+        return iter(self.run(Items(items), Context(0, epoch, 0, Reader.here())))
+
     def __str__(self) -> str:
         return type(self).__name__
+
+
+class Items:
+    """A flow of anything iterable, which does not say where it is."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def place(self) -> Place:
+        return []
 
 
 def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Optional[Place]) -> Flow:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Optional, Union
 
+from .caching import Cached, LMDBCached
 from .collation import default_collation_fn
 from .decoders import AllowPickle, Decoder
 from .handlers import Handler, reraise_exception
@@ -141,7 +143,8 @@ class Fluent:
         """Through a buffer of `size` samples, which begins to give when it has `initial`. size < 1: nothing changes.
 
         The order is a function of (the data set's seed, `seed`, epoch, reader). Put it before decode(): the buffer holds bytes then, and
-        resuming reads again what it held without decoding. ValueError for `rng`: its state would not be known.
+        resuming reads again what it held without decoding. ValueError for `rng`: its state would not be known. `handler` has no effect, as
+        nothing can fail here.
         """
         if rng is not None:
             raise ValueError("shuffle(rng=...) could not be resumed; give seed=, an int, which makes the order as well")
@@ -193,6 +196,15 @@ class Fluent:
     def log_keys(self, logfile: Optional[str] = None) -> Any:
         """A line for each sample in `logfile`."""
         return self.compose(LogKeys(logfile)) if logfile else self
+
+    def mcached(self) -> Any:
+        """Samples as they passed in the first epoch, kept in memory, each worker process for itself: later epochs have the same order."""
+        return self.compose(Cached())
+
+    def lmdb_cached(self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500) -> Any:
+        """The same in an LMDB database; see caching.LMDBCached."""
+        return self.compose(LMDBCached(fname, map_size, pickler, chunksize))
+
 
 
 def _names(argument: str, names: Any) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Optional
 
@@ -34,6 +34,22 @@ class Shuffle(Stage):
 
     def __str__(self) -> str:
         return f"shuffle({self.size}, initial={self.initial}, seed={self.seed})"
+
+
+@dataclass(frozen=True)
+class DetShuffle(Shuffle):
+    """detshuffle(): Shuffle, which counts epochs from `start` + 1. `epoch`: the last one that began here, for those who look."""
+
+    start: int = -1
+    epoch: int = field(init=False, compare=False, default=-1)
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        epoch = context.epoch + self.start + 1
+        object.__setattr__(self, "epoch", epoch)
+        return super().run(source, replace(context, epoch=epoch), own)
+
+    def __str__(self) -> str:
+        return super().__str__() + ("" if self.start == -1 else f" from epoch {self.start}")
 
 
 class ShuffleFlow:

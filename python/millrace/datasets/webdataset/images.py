@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import torch
 from PIL import Image
 
 from millrace import _core
+
+from ..pillow_decode import PillowDecoder
 
 
 class ImageSpec(NamedTuple):
@@ -22,14 +25,11 @@ class ImageSpec(NamedTuple):
 
 
 def _specs() -> dict[str, ImageSpec]:
-    specs = {"torch": ImageSpec("torch", True, "RGB"), "pil": ImageSpec("pil", False, "RGB")}
-    for mode in ("l", "rgb", "rgba"):
-        for floats in (False, True):
-            end = mode if floats else f"{mode}8"
-            specs[end] = ImageSpec("numpy", floats, mode.upper())
-            specs[f"torch{end}"] = ImageSpec("torch", floats, mode.upper())
-        specs[f"pil{mode}"] = ImageSpec("pil", False, mode.upper())
-    return specs
+    arrays = [(f"{mode}{end}", floats, mode.upper()) for floats, end in ((False, "8"), (True, "")) for mode in ("l", "rgb", "rgba")]
+    specs = {name: ImageSpec("numpy", floats, mode) for name, floats, mode in arrays}
+    specs |= {f"torch{name}": ImageSpec("torch", floats, mode) for name, floats, mode in arrays}
+    specs |= {f"pil{mode}": ImageSpec("pil", False, mode.upper()) for mode in ("l", "rgb", "rgba")}
+    return specs | {"torch": ImageSpec("torch", True, "RGB"), "pil": ImageSpec("pil", False, "RGB")}
 
 
 IMAGE_SPECS = _specs()
@@ -63,6 +63,8 @@ class ImageHandler:
 def picture(data: bytes, spec: ImageSpec) -> Any:
     """`data` decoded by the engine's codecs where these can, else by Pillow, to the same pixels."""
     pixels = _core.decode_image(data) if spec.mode == "RGB" and spec.container != "pil" else None
+    if pixels is not None and pixels.size > 3 * (Image.MAX_IMAGE_PIXELS or sys.maxsize):
+        PillowDecoder().check_size(pixels.shape[1], pixels.shape[0])
     if pixels is None:
         with Image.open(io.BytesIO(data)) as image:
             converted = image.convert(spec.mode)

@@ -13,7 +13,9 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from millrace import _core
+from millrace.file_version import FileVersion
 
+from ..kept import FirstVersions
 from .flow import Stage
 from .handlers import reraise_exception
 from .indexes import index_of
@@ -57,6 +59,7 @@ class IndexedWebDataset(Dataset):
         self.index_dir = index_dir
         self._stores = stores
         self._opened: Optional[_Shards] = None
+        self._first = FirstVersions()
         self._functions: Optional[list[Callable[[Any], Any]]] = None
 
     def __len__(self) -> int:
@@ -104,7 +107,7 @@ class IndexedWebDataset(Dataset):
     @property
     def _shards(self) -> _Shards:
         if self._opened is None:
-            self._opened = _Shards(self.urls, self.index_dir, self._stores)
+            self._opened = _Shards(self.urls, self.index_dir, self._stores, self._first)
         return self._opened.here()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -132,17 +135,20 @@ class _Shards:
     """Sources and indexes of all shards, of which only some are open at once: thousands of them would be too many descriptors. Local files
     are opened for each read."""
 
-    def __init__(self, urls: tuple[str, ...], index_dir: Optional[str], stores: StoreOptions) -> None:
+    def __init__(self, urls: tuple[str, ...], index_dir: Optional[str], stores: StoreOptions, first: FirstVersions) -> None:
         most_open = _most_open()
         memory = max(4 << 20, min(64 << 20, _MEMORY // most_open))
 
         def opened(url: str) -> tuple[_core.ByteSource | _Remote, _core.TarIndex]:
             if is_local(url):
                 path = local_path(url)
+                version = FileVersion.now(path)
                 source = _core.open_local_file(path, url, keep_open=False)
-                return source, index_of(url, source, path, index_dir)
+                first.check(url, source.size, version)
+                return source, index_of(url, source, path, index_dir, version)
             shard = remote_object(url, stores, memory)
             source = shard.open()
+            first.check(url, source.size, shard.meta.version)
             return _Remote(source.name, source.size, shard.open), index_of(url, source, None, index_dir, shard.meta.version)
 
         with ThreadPoolExecutor(min(_BUILDERS, most_open)) as threads:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
+from millrace.checksum import unsigned_state
 from millrace.state.stateful import is_stateful
 
 from .chain import Chain, seed_of
@@ -46,6 +47,9 @@ class Mixture(Chain):
 
     def _source(self, context: Context, own: Any) -> Flow:
         return MixtureFlow(self, context, own)
+
+    def _head(self) -> tuple[Any, ...]:
+        return self.datasets if len(self.datasets) == 1 else super()._head()
 
     def _facts(self) -> list[str]:
         inner = ("; ".join(dataset._described()) if isinstance(dataset, Chain) else type(dataset).__name__ for dataset in self.datasets)
@@ -133,4 +137,4 @@ class _Stream:
         if self._ahead:
             return copy.deepcopy(list(self._own))
         untouched = self._given == 0 or self.ended or not self._stateful
-        return [None if untouched else copy.deepcopy(self._dataset.state_dict()), self._given, self.ended]
+        return [None if untouched else copy.deepcopy(unsigned_state(self._dataset)), self._given, self.ended]

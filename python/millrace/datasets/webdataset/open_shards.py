@@ -13,6 +13,9 @@ from typing import Any, Optional
 from millrace import _core
 from millrace.errors import UnavailableError
 
+from .commands import commands_allowed, is_command, opened
+from .tar_streams import group_by_keys, tar_file_expander
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -28,16 +31,30 @@ class StoreOptions:
     since: int = field(default_factory=time.time_ns, compare=False)
 
 
+@dataclass(frozen=True)
+class Command:
+    """A shard that a command writes, where commands are allowed (utils.py). It is read by Python, front to back, once."""
+
+    url: str
+
+    def samples(self, select_files: Any, rename_files: Any) -> Iterator[dict[str, Any]]:
+        archive = {"url": self.url, "stream": opened(self.url)}
+        return group_by_keys(tar_file_expander([archive], select_files=select_files, rename_files=rename_files))
+
+
 def is_local(url: str) -> bool:
     """Whether it is a path, with or without file: before it."""
     return url.startswith("file:") or not _SCHEME.match(url)
 
 
-def check_url(url: str) -> None:
-    """What can be said before it is opened. UnavailableError for a command, ValueError for a URL that names no object, or for a pattern."""
-    if url.startswith("pipe:"):
-        raise UnavailableError(f"{url}: shards are not read from commands; give the URL that the command reads (s3://, https://, ...)")
-    if not is_local(url):
+def check_url(url: str, commands: bool = False) -> None:
+    """What can be said before it is opened. UnavailableError for a command, unless `commands` are read here and allowed,
+    ValueError for a URL that names no object, or for a pattern."""
+    if is_command(url) and not commands:
+        raise _no_command(url)
+    if is_command(url):
+        commands_allowed(url)
+    elif not is_local(url):
         from millrace.stores.locations import locate
 
         locate(url)
@@ -46,16 +63,19 @@ def check_url(url: str) -> None:
 
 
 def opened_shards(
-    urls: Iterable[str], all_local: Optional[bool] = None, options: StoreOptions = StoreOptions()
+    urls: Iterable[str], all_local: Optional[bool] = None, options: StoreOptions = StoreOptions(), commands: bool = False
 ) -> Iterator[tuple[str, Any]]:
     """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the others behind it all the same.
+    `commands`: whoever asks can read a Command, too.
 
     If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked for ahead of their turn.
     """
     if all_local is None:
         urls = list(urls)
         all_local = all(map(is_local, urls))
-    return ((url, _local(url)) for url in urls) if all_local else _from_stores(urls, options)
+    if not all_local:
+        return _from_stores(urls, options)
+    return ((url, Command(url) if commands and is_command(url) else _local(url)) for url in urls)
 
 
 def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
@@ -70,6 +90,8 @@ def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
 
 def open_shard(url: str, options: StoreOptions) -> Any:
     """A path or ByteSource of one shard, to be read at any place; raises what its opening meets."""
+    if is_command(url):
+        raise _no_command(url)
     if is_local(url):
         source = _local(url)
         if isinstance(source, Exception):
@@ -88,13 +110,28 @@ def local_path(url: str) -> str:
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
 
+def cached_path(url: str, options: StoreOptions) -> str:
+    """Where a shard's bytes lie on this machine: the local shard, or its file in the cache, whose bytes are there once they were read."""
+    if is_local(url):
+        return local_path(url)
+    from millrace.stores.disk_cache import data_path
+
+    return data_path(options.cache_dir or "", url)
+
+
 def _cache(options: StoreOptions) -> Any:
     from millrace import stores
 
     return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size, since=options.since)
 
 
+def _no_command(url: str) -> UnavailableError:
+    return UnavailableError(f"{url}: what a command writes is not read here; give the URL that the command reads (s3://, https://, ...)")
+
+
 def _local(url: str) -> Any:
+    if is_command(url):
+        return _no_command(url)
     path = local_path(url)
     if not url.startswith("file:"):
         return path

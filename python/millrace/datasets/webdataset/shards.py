@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Optional
 
 import numpy as np
@@ -16,7 +17,7 @@ from millrace.signed_urls import unsigned
 from .draws import Draws
 from .flow import Context, Flow, Place
 from .handlers import Handler, reraise_exception
-from .open_shards import StoreOptions, is_local, opened_shards
+from .open_shards import Command, StoreOptions, cached_path, is_local, opened_shards
 from .split import Share, Splitter, share_of
 
 _LOCATED_BYTES = 4096  # smaller files are read with their headers, which costs nothing more
@@ -76,14 +77,15 @@ class ShardFlow:
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
         self._shards, self._context = shards, context
         self._shard, self._sample = own or (0, 0)
-        self._stride, self._offset = 1, 0
+        self._stride, self._offset, self._url = 1, 0, ""
         self._read_ahead = _core.ReadAhead()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         shards, found = self._shards, self._shard + self._sample > 0
         urls, stride, offset, why = self._part()
         self._stride, self._offset = stride, offset
-        for url, source in opened_shards(urls, shards.all_local, shards.stores):
+        for url, source in self._opened(urls):
+            self._url = url
             if shards.verbose:
                 print(f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}", flush=True)
             reader: Any = None
@@ -116,6 +118,9 @@ class ShardFlow:
     def place(self) -> Place:
         return [[self._shard, self._sample]]
 
+    def _opened(self, urls: Iterator[str]) -> Iterator[tuple[str, Any]]:
+        return opened_shards(urls, self._shards.all_local, self._shards.stores, commands=True)
+
     def _part(self) -> tuple[Iterator[str], int, int, str]:
         """(URLs from the present one on, of how many samples one is taken, which, the rule)"""
         shards = self._shards
@@ -128,10 +133,12 @@ class ShardFlow:
         if isinstance(source, Exception):
             raise source
         shards = self._shards
+        if isinstance(source, Command):
+            return islice(source.samples(shards.select_files, shards.rename_files), self._sample, None)
         # What a store fetches is gone from memory when it was passed, so its files are read at once.
         is_here = isinstance(source, str) or source.is_here
         located = _LOCATED_BYTES if is_here and self._reads_later() else None
-        return _core.ShardReader(
+        reader = _core.ShardReader(
             source,
             select=shards.select_files,
             rename=shards.rename_files,
@@ -139,6 +146,7 @@ class ShardFlow:
             locate_from=located,
             read_ahead=self._read_ahead,
         )
+        return reader if shards.stores.cache_dir is None else _WithPath(reader, cached_path(self._url, shards.stores))
 
     def _own(self, sample: Any) -> Any:
         """A sample that other readers do not take."""
@@ -151,3 +159,18 @@ class ShardFlow:
     def _reads_later(self) -> bool:
         """Whether large files are only located. Where other readers take most samples, what is in those is not read."""
         return self._stride != 1
+
+
+class _WithPath:
+    """A shard's reader whose samples have `__local_path__`. It goes on behind an error as the reader does."""
+
+    def __init__(self, reader: Any, path: str) -> None:
+        self._reader, self._path = reader, path
+
+    def __iter__(self) -> _WithPath:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        sample = next(self._reader)
+        sample["__local_path__"] = self._path
+        return sample

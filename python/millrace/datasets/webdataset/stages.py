@@ -6,6 +6,7 @@ A `handler` decides about what their functions raise (handlers.py).
 from __future__ import annotations
 
 import io
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from fnmatch import fnmatch
 from functools import cached_property
 from typing import Any, Optional, Union
 
+from . import utils
 from .decoders import AllowPickle, Decoder, PickleRefused, SampleDecoder
 from .flow import Stage
 from .handlers import Handler, reraise_exception
@@ -29,13 +31,19 @@ def alternatives(fields: Fields) -> tuple[str, ...]:
     return tuple(fields.split(";"))
 
 
+class MissingField(ValueError, KeyError):
+    """A sample lacks a field: a ValueError, as webdataset's to_tuple() and rename() raise it, and its map_dict()'s KeyError."""
+
+    __str__ = ValueError.__str__  # a KeyError shows its message in quotes
+
+
 def field_of(sample: dict[str, Any], names: tuple[str, ...], missing_is_error: bool = True) -> Any:
     """The first of these fields that the sample has. ValueError, or None, when it has none."""
     for name in names:
         if name in sample:
             return sample[name]
     if missing_is_error:
-        raise ValueError(f"{_of(sample)} has no field {' or '.join(map(repr, names))}, only {_fields(sample)}")
+        raise MissingField(f"{_of(sample)} has no field {' or '.join(map(repr, names))}, only {_fields(sample)}")
     return None
 
 
@@ -321,14 +329,16 @@ def _read_text(stream: Any) -> str:
     return stream.read().decode("utf-8")
 
 
-def _refuse_pickle(stream: Any) -> Any:
+def _read_pickle(stream: Any) -> Any:
+    if utils.enforce_security is False:
+        return pickle.load(stream)
     raise PickleRefused("a pickle can run any code when it is read; if you trust this data: xdecode(..., pyd=pickle.load)")
 
 
 DEFAULT_PATTERNS: tuple[tuple[str, Any], ...] = (
     ("*.bin", io.BytesIO.read),
     ("*.txt", _read_text),
-    ("*.pyd", _refuse_pickle),
+    ("*.pyd", _read_pickle),
 )
 
 

@@ -1,0 +1,200 @@
+"""wds.pipeline: pipelines that are written as lists of steps: DataPipeline(SimpleShardList(urls), ..., tarfile_to_samples(), ...).
+
+Such a list becomes the same WebDataset as the fluent methods make: what stands before tarfile_to_samples() is its arguments, the rest its
+stages. Any other list is a DataPipeline: its first entry is iterated over, or called, and every other one is a stage or a function from an
+iterator to an iterator, in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import tariterators
+from .chain import Chain, as_stage, seed_of
+from .dataset import WebDataset
+from .editable_steps import EditableSteps
+from .flow import Context, Flow, Stage
+from .holding import DetShuffle, Shuffle
+from .mixture import Mixture, MixtureFlow
+from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples, _Resampled
+from .utils import make_seed
+
+
+class DataPipeline(Chain):
+    """The pipeline of these steps; lists of them are taken apart, and None is left out. It has the fluent methods, too.
+
+    SimpleShardList or ResampledShards first, then steps for shards, tarfile_to_samples(), and steps for samples: a WebDataset.
+    Shards are divided as the steps for shards say: by ranks if split_by_node is there, by workers if split_by_worker is; shuffle() and
+    detshuffle() put them in another order in each epoch, the same on all ranks. Functions of one's own are called with
+    {"url": ...} dicts, and those they give are read. A WebDataset, Mixture or WebLoader first: the same with more stages.
+
+    Anything else is run as it is, in Python: `pipeline` is the list, which may be changed. What a function or an iterable holds is not
+    known, so a state is taken up by running them from the start of the epoch; those whose items differ then go on with other ones. An
+    iterable with state_dict() and load_state_dict() is asked instead, where only known stages stand behind it. Subclasses may append steps
+    in their __init__.
+
+    ValueError when there is no step.
+    """
+
+    weights, longest = None, False  # as a Mixture of one stream has them
+
+    def __new__(cls, *steps: Any) -> Any:
+        if cls is not DataPipeline:
+            return super().__new__(cls)
+        flat = _flat(steps)
+        if flat and isinstance(flat[0], Chain) and DataPipeline not in type(flat[0]).__mro__:
+            return flat[0].compose(*flat[1:])
+        reading = next((number for number, step in enumerate(flat) if isinstance(step, TarfileToSamples)), None)
+        if reading is not None and _is_known_list(flat[0], flat[1:reading]):
+            return _of_shards(flat[0], flat[1:reading], flat[reading]).compose(*flat[reading + 1 :])
+        return super().__new__(cls)
+
+    def __init__(self, *steps: Any) -> None:
+        self._steps = _flat(steps)
+        if not self._steps and type(self) is DataPipeline:
+            raise ValueError("DataPipeline() has no steps: begin with SimpleShardList(urls), or another iterable")
+        super().__init__(seed_of(None))
+
+    @property
+    def pipeline(self) -> list[Any]:  # type: ignore[override]
+        """The steps. What is changed in this list holds from the next iterator on."""
+        return self._steps
+
+    @pipeline.setter
+    def pipeline(self, steps: Iterable[Any]) -> None:
+        self._steps = list(steps)
+
+    @property
+    def _stages(self) -> tuple[Stage, ...]:  # type: ignore[override]
+        return tuple(map(as_stage, self._steps[1:]))
+
+    def compose(self, *stages: Any) -> Any:
+        other = self._copy()
+        for stage in stages:
+            other.append(stage)
+        return other
+
+    @property
+    def datasets(self) -> tuple[Any, ...]:
+        """What the first step gives."""
+        if not self._steps:
+            raise ValueError(f"{type(self).__name__} has no steps: append(SimpleShardList(urls)), or another iterable, first")
+        first = self._steps[0]
+        if isinstance(first, Iterable):
+            return (first,)
+        if not callable(getattr(first, "run", first)):
+            raise ValueError(f"a pipeline begins with an iterable, or a function that gives one, not with {_name(first)}")
+        return (_Called(getattr(first, "run", first)),)
+
+    def append(self, stage: Any) -> None:
+        steps = _flat([stage])
+        if self._steps:
+            list(map(as_stage, steps))  # TypeError for what is none
+        self._steps += steps
+        self._forget()
+
+    def _copy(self) -> Any:
+        other = super()._copy()
+        other._steps = list(self._steps)
+        return other
+
+    def _source(self, context: Context, own: Any) -> Flow:
+        return MixtureFlow(self, context, own)
+
+    def _facts(self) -> list[str]:
+        return [f"{_name(self._steps[0])}, seed {self.seed}"]
+
+    @property
+    def _shuffles(self) -> bool:
+        return False  # the steps are called in each epoch, and count themselves
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(_name, self._steps))})"
+
+
+EditableSteps.becomes = DataPipeline
+DataPipeline.register(WebDataset)
+DataPipeline.register(Mixture)
+FluidWrapper = DataPipeline
+
+
+@dataclass(frozen=True)
+class _Called:
+    """What a function without arguments gives."""
+
+    function: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.function())
+
+
+def _flat(steps: Iterable[Any]) -> list[Any]:
+    """tarfile_samples, which is a function of shards, is the step of that name here."""
+    flat = [step for entry in steps for step in (entry if isinstance(entry, (list, tuple)) else [entry]) if step is not None]
+    return [TarfileToSamples() if step is tariterators.tarfile_samples else step for step in flat]
+
+
+def _name(step: Any) -> str:
+    return getattr(step, "__name__", type(step).__name__)
+
+
+_SPLITTERS = {"split_by_node": "nodesplitter", "split_by_worker": "workersplitter", "single_node_only": "", "non_empty": ""}
+
+
+def _is_known(step: Any) -> bool:
+    """Whether it is one of split.py, or the package's of that name; a script may have a function so called."""
+    return _name(step) in _SPLITTERS and step.__module__.partition(".")[0] in ("millrace", "webdataset")
+
+
+def _is_known_list(source: Any, steps: Sequence[Any]) -> bool:
+    """Whether WebDataset's arguments say what this source and these steps for shards do."""
+    own = [step for step in steps if not isinstance(step, Shuffle) and not _is_known(step)]
+    if type(source) is ResampledShards:
+        return source.is_plain and not own  # each reader draws, so there is no list that a function could change
+    return type(source) is SimpleShardList and not any(isinstance(step, _Resampled) for step in own)
+
+
+def _of_shards(source: Any, steps: Sequence[Any], reading: TarfileToSamples) -> WebDataset:
+    own = [step for step in steps if not isinstance(step, Shuffle) and not _is_known(step)]
+    known = {_SPLITTERS[_name(step)] for step in steps if _is_known(step)}
+    shuffles = [step for step in steps if isinstance(step, Shuffle)]
+    splitters: dict[str, Any] = {name: "auto" if name in known else None for name in ("nodesplitter", "workersplitter")}
+    if own:
+        chosen = [step for step in steps if not isinstance(step, Shuffle)]
+        splitters = {"nodesplitter": _Chosen(tuple(chosen)), "workersplitter": None}
+    return WebDataset(
+        source.urls,
+        handler=reading.handler,
+        resampled=source.resampled,
+        shardshuffle=(source.shuffled or bool(shuffles)) and not source.resampled,
+        select_files=reading.select_files,
+        rename_files=reading.rename_files,
+        empty_check=False,
+        seed=_seed([source, *shuffles]),
+        **splitters,
+    )
+
+
+def _seed(steps: Sequence[Any]) -> Optional[int]:
+    """Of the seeds that were given: None if there is none. detshuffle()'s default of 0 is none, and neither is True."""
+    given = []
+    for step in steps:
+        if isinstance(step, DetShuffle):
+            given += [step.seed] * (step.seed not in (0, None)) + [("epoch", step.start)] * (step.start != -1)
+        elif step.seed is not None and not isinstance(step.seed, bool):
+            given.append(step.seed)
+    return None if not given else given[0] if len(given) == 1 and isinstance(given[0], int) else make_seed(*given)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Steps for shards, one after the other."""
+
+    steps: tuple[Any, ...]
+
+    def __call__(self, urls: Iterator[dict[str, str]]) -> Iterable[dict[str, str]]:
+        for step in self.steps:
+            urls = iter(getattr(step, "run", step)(urls) if not isinstance(step, Stage) else step(urls))
+        return urls

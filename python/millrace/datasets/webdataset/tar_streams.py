@@ -1,0 +1,123 @@
+"""Archives as Python streams: the files in them, and the samples of files. For commands, and for scripts (tariterators.py)."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Optional
+
+from .handlers import Handler, reraise_exception
+
+_PATH = re.compile(r"((?:.*/)?[^.]+)\.([^/]*)")
+META = r"__[^/]*__($|/)"
+Sample = dict[str, Any]
+
+
+def base_plus_ext(path: str) -> tuple[Optional[str], Optional[str]]:
+    """("a/b", "left.png") of "a/b.left.png"; (None, None) of a name without a dot, or with one in front."""
+    found = _PATH.fullmatch(path)
+    return (found[1], found[2]) if found else (None, None)
+
+
+def valid_sample(sample: Any) -> bool:
+    """Whether it is a dict with fields that nobody marked as `__bad__`."""
+    return isinstance(sample, dict) and len(sample) > 0 and not sample.get("__bad__", False)
+
+
+def tar_file_iterator(
+    fileobj: Any,
+    skip_meta: Optional[str] = META,
+    handler: Handler = reraise_exception,
+    select_files: Optional[Callable[[str], bool]] = None,
+    rename_files: Optional[Callable[[str], str]] = None,
+) -> Iterator[Sample]:
+    """{"fname": ..., "data": ...} of the regular files of an archive, plain or packed, that is read front to back.
+
+    skip_meta: a regular expression of names that are left out; None leaves out "__name__" only.
+    """
+    with tarfile.open(fileobj=fileobj, mode="r|*") as archive:
+        for member in archive:
+            name = member.name
+            archive.members = []  # it keeps all of them otherwise
+            if not member.isreg() or ("/" not in name and name.startswith("__") and name.endswith("__")):
+                continue
+            if skip_meta is not None and re.match(skip_meta, name):
+                continue
+            try:
+                name = rename_files(name) if rename_files else name
+                if select_files is not None and not select_files(name):
+                    continue
+                content = archive.extractfile(member)
+                made = {"fname": name, "data": b"" if content is None else content.read()}
+            except Exception as error:
+                if handler(error):
+                    continue
+                return
+            yield made
+
+
+def tar_file_expander(
+    data: Iterable[Sample],
+    handler: Handler = reraise_exception,
+    select_files: Optional[Callable[[str], bool]] = None,
+    rename_files: Optional[Callable[[str], str]] = None,
+    eof_value: Optional[Sample] = None,
+) -> Iterator[Sample]:
+    """The files of all archives {"url": ..., "stream": ...}, with `__url__`; `eof_value` behind each archive, unless it is None:
+    scripts that group files themselves take no {}, which newer versions of the package give there."""
+    for source in data:
+        more = {"__url__": source["url"]}
+        if source.get("local_path") is not None:
+            more["__local_path__"] = source["local_path"]
+        try:
+            for file in tar_file_iterator(source["stream"], handler=handler, select_files=select_files, rename_files=rename_files):
+                yield {**file, **more}
+            if eof_value is not None:
+                yield eof_value
+        except Exception as error:
+            if not handler(error):
+                return
+        finally:
+            source["stream"].close()
+
+
+def group_by_keys(
+    data: Iterable[Sample],
+    keys: Callable[[str], tuple[Optional[str], Optional[str]]] = base_plus_ext,
+    lcase: bool = True,
+    suffixes: Optional[Iterable[str]] = None,
+    handler: Handler = reraise_exception,
+) -> Iterator[Sample]:
+    """Samples of files that lie behind each other in one archive and have the same key. An empty dict between files ends a sample.
+
+    keys: (key, suffix) of a file's name; None leaves it out. lcase: suffixes in small letters. suffixes: only these.
+    """
+    wanted = None if suffixes is None else frozenset(suffixes)
+    sample: Optional[Sample] = None
+    for file in data:
+        try:
+            key, suffix = keys(file["fname"]) if file else (None, None)
+            if file and (key is None or suffix is None):
+                continue
+            if sample is not None and (not file or key != sample["__key__"] or file["__url__"] != sample["__url__"]):
+                done, sample = sample, None
+                if valid_sample(done):
+                    yield done
+            if not file:
+                continue
+            if sample is None:
+                sample = {"__key__": key, "__url__": file["__url__"]}
+            suffix = suffix.lower() if lcase else suffix  # type: ignore[union-attr]
+            if suffix in sample:
+                raise ValueError(f"{file['__url__']}: {file['fname']!r} is twice in sample {key!r}; rename one, or leave it out")
+            if wanted is None or suffix in wanted:
+                sample[suffix] = file["data"]
+            if "__local_path__" in file:
+                sample["__local_path__"] = file["__local_path__"]
+        except Exception as error:
+            if handler(error):
+                continue
+            return
+    if valid_sample(sample):
+        yield sample  # type: ignore[misc]

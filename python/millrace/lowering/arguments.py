@@ -1,0 +1,55 @@
+"""Arguments of transforms as the engine's chain has them; what it does not know is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .refusal import NotLowered
+
+OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
+_INTERPOLATIONS = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", 0: "nearest", 2: "bilinear", 3: "bicubic"}
+
+
+def pair(name: str, size: Any) -> tuple[int, int]:
+    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
+    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
+        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
+    return values[0], values[-1]
+
+
+def interpolation(name: str, transform: Any) -> str:
+    mode = getattr(transform.interpolation, "value", transform.interpolation)
+    if mode not in _INTERPOLATIONS:
+        raise NotLowered(f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic")
+    return _INTERPOLATIONS[mode]
+
+
+def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from None, one, two or four ints."""
+    if padding is None:
+        return 0, 0, 0, 0
+    borders = [padding] if isinstance(padding, int) else list(padding)
+    if len(borders) == 4 and family != V1:
+        left, right, top, bottom = borders  # v2, and we with it, keep torch's order of borders
+    elif len(borders) == 4:
+        left, top, right, bottom = borders
+    else:
+        left, top, right, bottom = borders[0], borders[-1], borders[0], borders[-1]
+    return left, top, right, bottom
+
+
+def fill(name: str, fill: Any) -> tuple[int, int, int]:
+    values = (
+        [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
+    )
+    if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
+        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+    values = [int(v) for v in values]
+    return (values * 3)[0], (values * 3)[1], (values * 3)[2]
+
+
+def floats(values: Any) -> list[float]:
+    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()

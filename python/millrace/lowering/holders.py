@@ -1,0 +1,87 @@
+"""Callables that only hold transforms: torchvision's presets, a user's class around a Compose, partials, bound methods, lambdas.
+
+Nothing is called to find out: same_code.py shows that such an object does nothing but call what it holds, one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import torch
+
+from .refusal import loaded
+from .same_code import called
+
+# What is called first comes last in nested calls.
+_IN_ORDER = (
+    "return F(B)",
+    "B = F(B); return B",
+    "L = F(B); return L",
+    "B = F(B); return G(B)",
+    "B = F(B); B = G(B); return B",
+    "L = F(B); return G(L)",
+    "L = F(B); L = G(L); return L",
+    "B = F(B); B = G(B); return H(B)",
+    "B = F(B); B = G(B); B = H(B); return B",
+)
+_NESTED = ("return F(G(B))", "return F(G(H(B)))")
+_EACH = ("for L in F: B = L(B); return B",)
+
+
+def held_transforms(transform: Any) -> Optional[Sequence[Any]]:
+    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do anything."""
+    if type(transform) is functools.partial and not transform.args and not transform.keywords:
+        return [transform.func]
+    if isinstance(transform, types.MethodType) and _is_call(transform):
+        return [transform.__self__]
+    if type(transform) is loaded("torchvision.transforms._presets", "ImageClassification"):
+        return _image_classification(transform)
+    for template in _IN_ORDER:
+        if (parts := called(transform, template)) is not None:
+            return parts
+    for template in _NESTED:
+        if (parts := called(transform, template)) is not None:
+            return parts[::-1]
+    for template in _EACH:
+        if (parts := called(transform, template)) is not None and type(parts[0]) in (list, tuple, torch.nn.ModuleList):
+            return list(parts[0])
+    return None
+
+
+def shadowed_method(transform: Any) -> Optional[str]:
+    """A method of its class that an object has replaced by one of its own."""
+    own = getattr(transform, "__dict__", {})
+    return next((name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None)
+
+
+def holder_name(transform: Any) -> str:
+    while type(transform) is functools.partial:
+        transform = transform.func
+    if isinstance(transform, types.MethodType):
+        return f"{type(transform.__self__).__name__}.{transform.__name__}"
+    return getattr(transform, "__name__", None) or type(transform).__name__
+
+
+def _is_call(method: types.MethodType) -> bool:
+    """Whether it is what calling its object would call. A module's forward is not, where that has hooks."""
+    owner = method.__self__
+    if method.__func__ is type(owner).__call__:
+        return True
+    is_module = isinstance(owner, torch.nn.Module) and type(owner).__call__ is torch.nn.Module.__call__
+    return is_module and method.__func__ is type(owner).forward and not (owner._forward_hooks or owner._forward_pre_hooks)
+
+
+def _image_classification(preset: Any) -> Sequence[Any]:
+    """Of `Weights.transforms()`, for PIL images: torchvision's functions in its forward, as the transforms that call them."""
+    from torchvision.transforms import transforms as v1  # loaded: the preset's module imports it
+
+    return [
+        v1.Resize(preset.resize_size, interpolation=preset.interpolation, antialias=preset.antialias),
+        v1.CenterCrop(preset.crop_size),
+        v1.PILToTensor(),
+        v1.ConvertImageDtype(torch.float),
+        v1.Normalize(mean=preset.mean, std=preset.std),
+    ]

@@ -1,0 +1,199 @@
+"""What a small function provably does: its bytecode is that of a template, compiled by the interpreter that runs it.
+
+    def collate_fn(batch):
+        return mixup(*default_collate(batch))        is found to be the template "return T(*D(B))"
+
+A template's capital letters stand for names. B is the one argument that is not bound, L and M are other local
+variables, and the rest is called: each a global, a variable of an enclosing function, `self`, or an argument that
+functools.partial has bound, or attributes of these. What they are is looked up only where that runs no code: no
+properties, no __getattr__. Whatever cannot be shown this way is not found.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import keyword
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import torch
+
+_MISSING = object()
+_MOST_NAMES = 6
+_OTHER_KINDS = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+)
+
+
+class NotPlain(Exception):
+    """A name cannot be looked up without running code."""
+
+
+def called(function: Any, template: str) -> Optional[list[Any]]:
+    """What `function(B)` calls as the template's other letters, in their order there; None: it does something else, too.
+
+    `template`: statements separated by "; ", in which names are met in the order of evaluation.
+    """
+    function, bound = _unbound(function)
+    if not isinstance(function, types.FunctionType):
+        return None
+    code = function.__code__
+    free_argument = _free_argument(function, bound)
+    if free_argument is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & _OTHER_KINDS or code.co_cellvars:
+        return None
+    if getattr(code, "co_exceptiontable", b"") or not _are_names(code):
+        return None
+    if len(code.co_names) > _MOST_NAMES or any(isinstance(constant, types.CodeType) for constant in code.co_consts):
+        return None
+    letters = sorted((letter for letter in "FGHTD" if letter in template), key=template.index)
+    arguments = code.co_varnames[: code.co_argcount]
+    for names in _namings(code, bound, letters):
+        if _compiled(code, template, names, arguments, free_argument) == _look(code):
+            try:
+                return [_value(function, bound, names[letter]) for letter in letters]
+            except NotPlain:
+                return None
+    return None
+
+
+def plain_attribute(owner: Any, name: str) -> Any:
+    """getattr(owner, name), if that runs no code of anybody; else NotPlain."""
+    if isinstance(owner, types.ModuleType):
+        if name in vars(owner):
+            return vars(owner)[name]
+        raise NotPlain(name)
+    cls = type(owner)
+    if cls.__getattribute__ is not object.__getattribute__ or not hasattr(owner, "__dict__"):
+        raise NotPlain(name)
+    of_class = inspect.getattr_static(cls, name, _MISSING)
+    if of_class is not _MISSING and hasattr(type(of_class), "__set__"):
+        raise NotPlain(name)  # a property, or another descriptor that goes first
+    if name in vars(owner):
+        return vars(owner)[name]
+    if isinstance(of_class, types.FunctionType):
+        return types.MethodType(of_class, owner)
+    if of_class is not _MISSING and not hasattr(type(of_class), "__get__"):
+        return of_class
+    modules = vars(owner).get("_modules", {}) if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__ else {}
+    if of_class is _MISSING and name in modules:
+        return modules[name]
+    raise NotPlain(name)
+
+
+# ---------------------------------------------------------------- the function and its arguments
+
+
+def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
+    """(the function, what is bound of its arguments, by name or position). Objects are what their __call__ is, modules their forward."""
+    bound: dict[Any, Any] = {}
+    while type(function) is functools.partial:
+        if function.args and any(isinstance(key, int) for key in bound):
+            return None, {}
+        bound = {**function.keywords, **dict(enumerate(function.args)), **bound}
+        function = function.func
+    if isinstance(function, torch.nn.Module) and type(function).__call__ is torch.nn.Module.__call__:
+        if "forward" in vars(function) or function._forward_hooks or function._forward_pre_hooks:
+            return None, {}
+        function = types.MethodType(type(function).forward, function)
+    elif not isinstance(function, (types.FunctionType, types.MethodType)):
+        call = inspect.getattr_static(type(function), "__call__", None)
+        if not isinstance(call, types.FunctionType):
+            return None, {}
+        function = types.MethodType(call, function)
+    if isinstance(function, types.MethodType):
+        if any(isinstance(key, int) for key in bound):
+            return None, {}
+        bound, function = {**bound, 0: function.__self__}, function.__func__
+    return function, bound
+
+
+def _free_argument(function: types.FunctionType, bound: dict[Any, Any]) -> Optional[str]:
+    """The one argument that is not bound, if there is one, and all positional ones before it are."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    positional = {key for key in bound if isinstance(key, int)}
+    for key in positional:
+        if key >= len(names):
+            return None
+        bound[names[key]] = bound[key]
+    if any(key not in names for key in bound if isinstance(key, str)):
+        return None
+    for name, value in zip(reversed(names), reversed(function.__defaults__ or ())):
+        bound.setdefault(name, value)
+    free = [name for name in names if name not in bound]
+    if len(free) == 1 and names.index(free[0]) == len(positional):
+        return free[0]
+    return None
+
+
+def _are_names(code: types.CodeType) -> bool:
+    names = itertools.chain(code.co_names, code.co_varnames, code.co_freevars)
+    return all(name.isidentifier() and not keyword.iskeyword(name) for name in names)
+
+
+# ---------------------------------------------------------------- templates
+
+
+def _namings(code: types.CodeType, bound: dict[Any, Any], letters: Sequence[str]) -> Iterator[dict[str, str]]:
+    """All ways to read the code's names as expressions for the letters: roots, and attributes in the order of `co_names`, which is that of
+    the letters: statement by statement, what is called before its arguments."""
+    locals_ = [name for name in code.co_varnames[: code.co_argcount] if name in bound]
+    names = code.co_names
+    roots: list[Optional[str]] = [None, *code.co_freevars, *locals_]  # None: a global, the first of its names
+    for borders in itertools.combinations_with_replacement(range(len(names) + 1), len(letters) - 1):
+        parts = [names[a:b] for a, b in zip((0, *borders), (*borders, len(names)))]
+        for chosen in itertools.product(roots, repeat=len(letters)):
+            if any(root is None and not part for root, part in zip(chosen, parts)):
+                continue
+            spelled = (".".join(part if root is None else (root, *part)) for root, part in zip(chosen, parts))
+            yield dict(zip(letters, spelled))
+
+
+def _look(code: types.CodeType) -> tuple[Any, ...]:
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _compiled(
+    code: types.CodeType, template: str, names: dict[str, str], arguments: Sequence[str], free_argument: str
+) -> Optional[tuple[Any, ...]]:
+    others = [name for name in code.co_varnames if name not in arguments]
+    spelled = {**names, "B": free_argument, **dict(zip("LM", others))}
+    if any(letter in template and letter not in spelled for letter in "LM"):
+        return None
+    body = "".join(spelled.get(character, character) if character.isupper() else character for character in template)
+    return _code_of(body, tuple(arguments), code.co_freevars)
+
+
+@functools.lru_cache(4096)
+def _code_of(body: str, arguments: tuple[str, ...], free: tuple[str, ...]) -> Optional[tuple[Any, ...]]:
+    lines = "".join(f"\n  {statement}" for statement in body.split("; "))
+    source = f"def outer({', '.join(free)}):\n def inner({', '.join(arguments)}):{lines}\n return inner"
+    try:
+        outer = compile(source, "<template>", "exec", dont_inherit=True).co_consts[0]
+    except SyntaxError:
+        return None
+    return _look(next(constant for constant in outer.co_consts if isinstance(constant, types.CodeType)))
+
+
+# ---------------------------------------------------------------- what names mean
+
+
+def _value(function: types.FunctionType, bound: dict[Any, Any], expression: str) -> Any:
+    root, *attributes = expression.split(".")
+    code = function.__code__
+    if root in code.co_varnames[: code.co_argcount]:
+        value = bound[root]
+    elif root in code.co_freevars:
+        try:
+            value = function.__closure__[code.co_freevars.index(root)].cell_contents  # type: ignore[index]
+        except ValueError:
+            raise NotPlain(root) from None
+    elif root in function.__globals__:
+        value = function.__globals__[root]
+    else:
+        raise NotPlain(root)
+    for attribute in attributes:
+        value = plain_attribute(value, attribute)
+    return value

@@ -1,0 +1,67 @@
+"""How files with data are opened in Python: regular files only, as src/io/file_errors.cpp does it in C++, in the same words.
+
+Opening a FIFO waits for a writer, and a device may give bytes without end. `open_regular`, `open_descriptor` and
+`map_regular` never wait; `check_regular` is for libraries that open a path themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import IO, Any, Literal, Union
+
+import numpy as np
+
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+
+def open_regular(path: _Path, mode: str = "r", buffering: int = -1, encoding: str | None = None, **more: Any) -> IO[Any]:
+    """open() of a regular file; OSError that says what it is for anything else (IsADirectoryError for a folder)."""
+    return open(path, mode, buffering, encoding, opener=open_descriptor, **more)
+
+
+def open_descriptor(path: Any, flags: int) -> int:
+    """os.open() of a regular file."""
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR, errno.EAGAIN):
+            check_regular(path)  # says better what it is: a socket, say
+        if error.errno != errno.EAGAIN:
+            raise
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY, 0o666)  # somebody has a lease on the file, and gives it up if asked for it
+    try:
+        check_mode(path, os.fstat(fd).st_mode)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def map_regular(path: _Path, dtype: Any, offset: int, shape: Any, order: Literal["C", "F"] = "C") -> np.memmap:
+    """A part of a regular file as an array, read only."""
+    with open_regular(path, "rb") as file:
+        return np.memmap(file, dtype, "r", offset, shape, order)  # type: ignore[call-overload]
+
+
+def check_regular(path: _Path) -> None:
+    """OSError unless a regular file is there (FileNotFoundError where nothing is)."""
+    check_mode(path, os.stat(path).st_mode)
+
+
+def check_mode(path: _Path, mode: int) -> None:
+    """The same, of what stat() said."""
+    if stat.S_ISREG(mode):
+        return
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no file with data")
+    code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(code, f"cannot read: it is {kind}, not a regular file; name a regular file, or take this one away", os.fspath(path))

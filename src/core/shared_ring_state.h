@@ -1,0 +1,74 @@
+// What a SharedRing and its loans share, and what a fork does to all rings of a process. For the two shared_ring*.cpp alone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/fork_guard.h"
+#include "core/shared_ring.h"
+
+namespace millrace::core {
+
+struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
+  std::vector<int> fds;
+  int slots = 0, warm = 0;
+  size_t stride = 0;
+  uint8_t* base = nullptr;
+  uint64_t generation = fork_generation();  // of the process that made it
+
+  std::mutex mutex;  // guards what follows; only the owner uses it
+  struct Slot {
+    size_t reserved = 0;
+    size_t locked = 0;          // bytes whose pages are locked
+    bool lent = false;
+    int retired_for = 0;        // forks whose children may still read it
+    bool came_back = false;     // while it was retired
+  };
+  std::vector<Slot> all;
+  std::vector<int> free;  // the one that came back last is at the end
+  int lent = 0;
+  int came_back = 0;  // slots that only a child may still read
+  bool closed = false;
+  PageLocker locker;
+
+  ~State();
+  bool owner() const { return generation == fork_generation(); }
+  int slots_of_file() const { return slots / static_cast<int>(fds.size()); }
+  int fd_of(int slot) const { return fds[static_cast<size_t>(slot / slots_of_file())]; }
+  off_t place(int slot, size_t offset) const {  // in its file
+    return static_cast<off_t>(static_cast<size_t>(slot % slots_of_file()) * stride + offset);
+  }
+  uint8_t* data(int slot) const { return base + static_cast<size_t>(slot) * stride; }
+  // Of a slot that nobody else can take.
+  void unlock(int slot) {
+    if (std::exchange(all[static_cast<size_t>(slot)].locked, 0) > 0) locker.unlock(data(slot));
+  }
+  void punch(int slot);
+  void put(int slot);
+  void punch_free();
+  void child_ended(int slot);
+};
+
+// Every ring that this process made, so that a fork can retire what is lent, and the forks whose children may still read something.
+//
+// Invariant: a slot's `retired_for` is the number of entries below that name it. A fork that finds the same slots lent as the newest
+// entry joins it, which loses nothing: they come back when the last child has ended in either case. So does a fork that finds
+// kMostForks entries, or no descriptor: then slots come back later than they could.
+// Bound: kMostForks descriptors in the process.
+class SharedRingForks {
+ public:
+  static constexpr size_t kMostForks = 16;
+
+  static void add(SharedRing::State& ring);
+  static void remove(SharedRing::State& ring);
+  // Gives back the slots whose children have all ended. No lock of a ring may be held.
+  static void take_back();
+};
+
+}  // namespace millrace::core

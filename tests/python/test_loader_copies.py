@@ -1,0 +1,133 @@
+"""Loaders of every kind that are pickled and copied, before, while and after they are iterated over: what comes out works, at its place."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from state_mutations import ROWS, kinds, values
+from test_resume import Counting, Squares
+from torch.utils.data import DataLoader as TorchsLoader
+
+import millrace
+from millrace import DataLoader, DevicePrefetcher
+from millrace.state import before_first_epoch, is_stateful
+
+
+def by_pickle(thing):
+    return pickle.loads(pickle.dumps(thing))
+
+
+def by_cloudpickle(thing):
+    return pickle.loads(pytest.importorskip("cloudpickle").dumps(thing))
+
+
+COPIES = [by_pickle, by_cloudpickle, copy.deepcopy, copy.copy]
+
+
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory):
+    found = kinds(tmp_path_factory.mktemp("kinds"))
+    return {name: kind.make for name, kind in found.items() if name != "rows of ranks, merged"}
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_every_kind(every_kind, copied):
+    for name, make in every_kind.items():
+        torch.manual_seed(1)
+        expected = values(make())
+        torch.manual_seed(1)
+        assert values(copied(make())) == expected, name
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_a_place_that_was_loaded_goes_along(every_kind, copied):
+    for name, make in every_kind.items():
+        loader = make()
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        state, rest = loader.state_dict(), values(iterator)
+        resumed = make()
+        resumed.load_state_dict(state)
+        twin = copied(resumed)
+        if copied is copy.copy:  # shares its dataset and sampler, which have one place
+            resumed = None
+        assert values(twin) == rest, name
+        if resumed is not None:
+            assert values(resumed) == rest, name
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_method": "thread"}, {"native": "never"}])
+def test_copies_of_one_in_use_begin_anew(copied, options):
+    loader = DataLoader(ROWS, 4, **options)
+    iterator = iter(loader)
+    next(iterator)
+    twin = copied(loader)
+    twin.load_state_dict(twin.state_dict())
+    assert len(list(twin)) == 15 and len(list(iterator)) == 14
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"num_workers": 1, "worker_method": "thread"}])
+@pytest.mark.parametrize("dataset", [ROWS, Squares(), Counting()])
+@pytest.mark.parametrize("copied", COPIES)
+def test_iterators_cannot_be_copied_as_torchs_cannot(copied, dataset, options):
+    for iterator in (iter(DataLoader(dataset, 4, **options)), iter(TorchsLoader(dataset, 4, num_workers=options.get("num_workers", 0)))):
+        with pytest.raises(NotImplementedError, match="cannot be pickled"):
+            copied(iterator)
+
+
+class WithItsOwn(DataLoader):
+    """Takes other arguments than its base."""
+
+    def __init__(self, count, name="mine", **options):
+        super().__init__(range(count), 4, **options)
+        self.name, self.count = name, count
+
+    def state_dict(self):
+        return {**super().state_dict(), "name": self.name}
+
+    def load_state_dict(self, state):
+        self.name = state["name"]
+        super().load_state_dict(state)
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_subclasses_with_arguments_of_their_own(copied, workers):
+    loader = WithItsOwn(20, name="yours", num_workers=workers)
+    iterator = iter(loader)
+    next(iterator)
+    twin = copied(loader)
+    assert (type(twin), twin.name, twin.count) == (WithItsOwn, "yours", 20)
+    twin = copied(WithItsOwn(20, num_workers=workers))
+    twin.load_state_dict(loader.state_dict())
+    assert (twin.name, values(twin)) == ("yours", values(iterator))
+
+
+def test_what_is_stateful():
+    """Objects that can say where they stand; a class cannot, and no more can what answers to any name."""
+
+    class AnyName:
+        def __getattr__(self, name):
+            return lambda *arguments: None
+
+    for thing in (Counting(), millrace.datasets.WebDataset("a.tar"), DataLoader(ROWS)):
+        assert is_stateful(thing)
+    for thing in (None, 3, Counting, DataLoader, torch.nn.Linear(1, 1), torch.nn.Linear, AnyName(), Squares(), Squares):
+        assert not is_stateful(thing)
+
+
+def test_a_class_in_place_of_a_dataset():
+    """Accelerate makes such a loader on the way, when one that it prepared is unpickled."""
+    loader = DataLoader(DataLoader)
+    assert loader.state_dict()["dataset_state"] is None
+    assert before_first_epoch(DataLoader(Counting)).state(loader)["dataset_state"] is None
+
+
+def test_prefetchers():
+    for copied in COPIES:
+        twin = copied(DevicePrefetcher(DataLoader(ROWS, 4), "cpu", channels_last=True))
+        assert len(list(twin)) == 15
